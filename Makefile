@@ -1,0 +1,52 @@
+# Two commands are enough: `make run` and `make test`. Both set everything up first.
+# PYTHON chooses the interpreter (3.11 or later), VENV the virtualenv.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do command -v $$p >/dev/null && echo $$p && break; done)
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev run test check format fuzz conformance bench clean
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make the virtualenv with the `oncelog` command
+
+setup-dev: $(STAMP)-dev
+
+$(STAMP): pyproject.toml constraints.txt hatch_build.py oncelog/protocol/records/_native.c
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "oncelog needs Python 3.11 or later; $(PYTHON) is older. Set PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@touch $@
+
+$(STAMP)-dev: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+run: setup ## Serve 127.0.0.1:9092 with data in ./data
+	@exec $(BIN)/oncelog serve
+
+test: setup-dev check ## Everything that must hold, in under twenty minutes
+	@sh conformance/reference/ensure_java.sh
+	$(BIN)/pytest
+
+check: setup-dev ## Lint, types and the directions of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup-dev ## Bring the code into shape
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+fuzz: setup-dev ## Fuzz the decoders for long (FUZZ_SECONDS=600)
+	ONCELOG_FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/pytest -m fuzz --timeout=0 -p no:randomly
+
+clean: ## Remove what make made, but no data
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

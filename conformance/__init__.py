@@ -1,0 +1,1 @@
+"""The same scenarios, with real clients, against Apache Kafka and against Oncelog; and what differs."""

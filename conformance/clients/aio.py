@@ -1,0 +1,181 @@
+"""aiokafka, driven from outside its event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, for_code
+
+from conformance.client import (
+    OPERATION_TIMEOUT_S,
+    REQUEST_SIZE_BYTES_MAX,
+    ClientError,
+    Json,
+    Record,
+    UnsupportedError,
+    show,
+    show_headers,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+
+T = TypeVar("T")
+
+
+class AioKafkaClient:
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._common: dict[str, Any] = {"bootstrap_servers": bootstrap_servers}
+        self._runner = asyncio.Runner()
+        self._admin = self._run(self._start_admin())
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication_factor: int = 1,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> Json:
+        topic = NewTopic(name, partitions, replication_factor, topic_configs=dict(configs or {}))
+        response = self._run(self._admin.create_topics([topic], validate_only=validate_only))
+        _check_code(response.topic_errors[0][1])
+        return None
+
+    def delete_topic(self, name: str) -> Json:
+        _check_code(self._run(self._admin.delete_topics([name])).topic_error_codes[0][1])
+        return None
+
+    def create_partitions(self, name: str, total: int) -> Json:
+        self._run(self._admin.create_partitions({name: NewPartitions(total)}))
+        return None
+
+    def describe_topic(self, name: str) -> list[Json]:
+        (topic,) = self._run(self._admin.describe_topics([name]))
+        _check_code(topic["error_code"])
+        return [
+            {
+                "partition": partition["partition"],
+                "replicas": len(partition["replicas"]),
+                "isr": len(partition["isr"]),
+                "offline": len(partition["offline_replicas"]),
+            }
+            for partition in sorted(topic["partitions"], key=lambda partition: partition["partition"])
+        ]
+
+    def describe_configs(self, topic: str) -> dict[str, Json]:
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        (response,) = self._run(self._admin.describe_configs([resource], include_synonyms=True))
+        (found,) = response.resources
+        _check_code(found[0])
+        return {name: [*rest[:-1], [list(synonym) for synonym in rest[-1]]] for name, *rest in found[4]}
+
+    def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> Json:
+        """aiokafka has only the older call, which replaces all configs of the topic: the rest is reset."""
+        configs = {name: value for name, value in changes.items() if value is not None}
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs)
+        (response,) = self._run(self._admin.alter_configs([resource]))
+        _check_code(response.resources[0][0])
+        return None
+
+    def produce(self, topic: str, records: Sequence[Record], *, codec: str, acks: str) -> Json:
+        return self._run(self._produce(topic, records, codec, acks))
+
+    def consume(self, topic: str, count: int) -> list[Json]:
+        return self._run(self._consume(topic, count))
+
+    def list_offset(self, topic: str, partition: int, spec: str) -> Json:
+        if not spec.isdigit() and spec not in ("earliest", "latest"):
+            raise UnsupportedError(spec)
+        if partition >= len(self.describe_topic(topic)):
+            raise UnsupportedError("aiokafka waits for an absent partition for ever")
+        return self._run(self._list_offset(TopicPartition(topic, partition), spec))
+
+    def close(self) -> None:
+        self._run(self._admin.close())
+        self._runner.close()
+
+    def _run(self, operation: Coroutine[Any, Any, T]) -> T:
+        try:
+            return self._runner.run(asyncio.wait_for(operation, OPERATION_TIMEOUT_S))
+        except KafkaError as error:
+            raise ClientError(type(error).__name__) from error
+        except TimeoutError as error:
+            raise ClientError("no answer in time") from error
+
+    async def _start_admin(self) -> AIOKafkaAdminClient:
+        admin = AIOKafkaAdminClient(**self._common)
+        await admin.start()
+        return admin
+
+    async def _produce(self, topic: str, records: Sequence[Record], codec: str, acks: str) -> Json:
+        producer = AIOKafkaProducer(
+            **self._common,
+            acks=acks if acks == "all" else int(acks),
+            compression_type=None if codec == "none" else codec,
+            max_request_size=REQUEST_SIZE_BYTES_MAX,
+        )
+        await producer.start()
+        try:
+            return [await _send(producer, topic, record) for record in records]
+        finally:
+            await producer.stop()
+
+    async def _consume(self, topic: str, count: int) -> list[Json]:
+        consumer = AIOKafkaConsumer(**self._common, group_id=None, enable_auto_commit=False)
+        await consumer.start()
+        try:
+            partition = TopicPartition(topic, 0)
+            consumer.assign([partition])
+            consumer.seek(partition, 0)
+            return [_observe(await consumer.getone()) for _ in range(count)]
+        finally:
+            await consumer.stop()
+
+    async def _list_offset(self, partition: TopicPartition, spec: str) -> Json:
+        consumer = AIOKafkaConsumer(**self._common, group_id=None)
+        await consumer.start()
+        try:
+            if spec == "earliest":
+                return int((await consumer.beginning_offsets([partition]))[partition])
+            if spec == "latest":
+                return int((await consumer.end_offsets([partition]))[partition])
+            found = (await consumer.offsets_for_times({partition: int(spec)}))[partition]
+            return None if found is None else {"offset": found.offset, "timestamp_ms": found.timestamp}
+        finally:
+            await consumer.stop()
+
+
+async def _send(producer: AIOKafkaProducer, topic: str, record: Record) -> Json:
+    try:
+        sent = await producer.send_and_wait(
+            topic,
+            value=record.value,
+            key=record.key,
+            headers=list(record.headers),
+            partition=0,
+            timestamp_ms=record.timestamp_ms,
+        )
+    except KafkaError as error:
+        return {"error": type(error).__name__}
+    return None if sent is None else {"partition": sent.partition, "offset": sent.offset}
+
+
+def _check_code(code: int) -> None:
+    if code != 0:
+        raise ClientError(for_code(code).__name__)
+
+
+def _observe(record: Any) -> Json:
+    return {
+        "offset": record.offset,
+        "timestamp": record.timestamp if record.timestamp_type == 0 else f"kind {record.timestamp_type}",
+        "key": show(record.key),
+        "value": show(record.value),
+        "headers": show_headers(record.headers),
+    }

@@ -1,0 +1,185 @@
+"""confluent-kafka, which is lib"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from conformance.client import (
+    OPERATION_TIMEOUT_S,
+    REQUEST_SIZE_BYTES_MAX,
+    ClientError,
+    Json,
+    Record,
+    UnsupportedError,
+    show,
+    show_headers,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future
+
+_SPECS = {
+    "earliest": OffsetSpec.earliest,
+    "latest": OffsetSpec.latest,
+    "max-timestamp": OffsetSpec.max_timestamp,
+}
+
+
+class ConfluentClient:
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._common: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers}
+        self._admin = AdminClient(self._common)
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication_factor: int = 1,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> Json:
+        topic = NewTopic(name, partitions, replication_factor, config=dict(configs or {}))
+        _only(lambda: self._admin.create_topics([topic], validate_only=validate_only))
+        return None
+
+    def delete_topic(self, name: str) -> Json:
+        _only(lambda: self._admin.delete_topics([name]))
+        return None
+
+    def create_partitions(self, name: str, total: int) -> Json:
+        _only(lambda: self._admin.create_partitions([NewPartitions(name, total)]))
+        return None
+
+    def describe_topic(self, name: str) -> list[Json]:
+        topic = self._admin.list_topics(name, timeout=OPERATION_TIMEOUT_S).topics[name]
+        if topic.error is not None:
+            raise ClientError(topic.error.name())
+        return [
+            {"partition": partition.id, "replicas": len(partition.replicas), "isr": len(partition.isrs)}
+            for partition in sorted(topic.partitions.values(), key=lambda partition: partition.id)
+        ]
+
+    def describe_configs(self, topic: str) -> dict[str, Json]:
+        entries = _only(lambda: self._admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)]))
+        return {
+            name: {
+                "value": entry.value,
+                "source": int(entry.source),
+                "read_only": entry.is_read_only,
+                "sensitive": entry.is_sensitive,
+                "synonyms": sorted(entry.synonyms),
+            }
+            for name, entry in entries.items()
+        }
+
+    def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> Json:
+        entries = [
+            ConfigEntry(
+                name,
+                value,
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for name, value in changes.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        _only(lambda: self._admin.incremental_alter_configs([resource]))
+        return None
+
+    def produce(self, topic: str, records: Sequence[Record], *, codec: str, acks: str) -> Json:
+        producer = Producer(
+            self._common
+            | {
+                "acks": acks,
+                "compression.type": codec,
+                "message.max.bytes": REQUEST_SIZE_BYTES_MAX,
+                "batch.num.messages": 1,
+                "linger.ms": 0,
+            }
+        )
+        delivered: list[Json] = []
+
+        def on_delivery(error: Any, message: Message) -> None:
+            if error is not None:
+                delivered.append({"error": error.name()})
+            else:
+                delivered.append({"partition": message.partition(), "offset": message.offset()})
+
+        for record in records:
+            producer.produce(
+                topic,
+                record.value,
+                record.key,
+                partition=0,
+                timestamp=record.timestamp_ms or 0,
+                headers=list(record.headers),
+                on_delivery=on_delivery,
+            )
+        if producer.flush(OPERATION_TIMEOUT_S) > 0:
+            raise ClientError("records are still in the queue")
+        return delivered
+
+    def consume(self, topic: str, count: int) -> list[Json]:
+        consumer = Consumer(self._common | {"group.id": "unused", "enable.auto.commit": False})
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        seen: list[Json] = []
+        try:
+            while len(seen) < count:
+                message = consumer.poll(OPERATION_TIMEOUT_S)
+                if message is None:
+                    raise ClientError(f"only {len(seen)} of {count} records arrived")
+                if (error := message.error()) is not None:
+                    raise ClientError(error.name())
+                seen.append(_observe(message))
+        finally:
+            consumer.close()
+        return seen
+
+    def list_offset(self, topic: str, partition: int, spec: str) -> Json:
+        if spec.isdigit():
+            wanted = OffsetSpec.for_timestamp(int(spec))
+        elif spec in _SPECS:
+            wanted = _SPECS[spec]()
+        else:
+            raise UnsupportedError(spec)
+        found = _only(lambda: self._admin.list_offsets({TopicPartition(topic, partition): wanted}))
+        return {"offset": found.offset, "timestamp_ms": found.timestamp, "leader_epoch": found.leader_epoch}
+
+    def close(self) -> None:
+        """An AdminClient has no close; librdkafka ends it when it is collected."""
+
+
+def _only(call: Callable[[], Mapping[Any, Future[Any]]]) -> Any:
+    try:
+        (future,) = call().values()
+        return future.result(OPERATION_TIMEOUT_S)
+    except KafkaException as error:
+        raise ClientError(error.args[0].name()) from error
+    except ValueError as error:
+        raise UnsupportedError("librdkafka itself refuses the argument") from error
+
+
+def _observe(message: Message) -> Json:
+    kind, timestamp_ms = message.timestamp()
+    headers: Any = message.headers() or []
+    return {
+        "offset": message.offset(),
+        "leader_epoch": message.leader_epoch(),
+        "timestamp": timestamp_ms if kind == TIMESTAMP_CREATE_TIME else f"kind {kind}",
+        "key": show(message.key()),
+        "value": show(message.value()),
+        "headers": show_headers(headers),
+    }

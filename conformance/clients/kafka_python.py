@@ -1,0 +1,202 @@
+"""kafka-python."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import (
+    ConfigResource,
+    ConfigResourceType,
+    KafkaAdminClient,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    OffsetTimestamp,
+)
+from kafka.errors import KafkaError
+
+from conformance.client import (
+    OPERATION_TIMEOUT_S,
+    REQUEST_SIZE_BYTES_MAX,
+    ClientError,
+    Json,
+    Record,
+    UnsupportedError,
+    show,
+    show_headers,
+    wait_until,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_SPECS = {
+    "earliest": OffsetSpec.EARLIEST,
+    "latest": OffsetSpec.LATEST,
+    "max-timestamp": OffsetSpec.MAX_TIMESTAMP,
+    "earliest-local": OffsetSpec.EARLIEST_LOCAL,
+    "latest-tiered": OffsetSpec.LATEST_TIERED,
+}
+
+
+class KafkaPythonClient:
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._common: dict[str, Any] = {"bootstrap_servers": bootstrap_servers}
+        self._admin = KafkaAdminClient(**self._common)
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replication_factor: int = 1,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> Json:
+        topic = NewTopic(name, partitions, replication_factor, topic_configs=dict(configs or {}))
+        with _errors():
+            (created,) = self._admin.create_topics([topic], validate_only=validate_only)["topics"]
+        return {key: created[key] for key in ("num_partitions", "replication_factor", "configs")}
+
+    def delete_topic(self, name: str) -> Json:
+        with _errors():
+            self._admin.delete_topics([name])
+        return None
+
+    def create_partitions(self, name: str, total: int) -> Json:
+        with _errors():
+            self._admin.create_partitions({name: NewPartitions(total)})
+        return None
+
+    def describe_topic(self, name: str) -> list[Json]:
+        with _errors():
+            (topic,) = self._admin.describe_topics([name])
+        if topic["error_code"] != 0:
+            raise ClientError(f"error code {topic['error_code']}")
+        return [
+            {
+                "partition": partition["partition_index"],
+                "leader_epoch": partition["leader_epoch"],
+                "replicas": len(partition["replica_nodes"]),
+                "isr": len(partition["isr_nodes"]),
+                "offline": len(partition["offline_replicas"]),
+            }
+            for partition in sorted(topic["partitions"], key=lambda partition: partition["partition_index"])
+        ]
+
+    def describe_configs(self, topic: str) -> dict[str, Json]:
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        with _errors():
+            found = self._admin.describe_configs([resource], include_synonyms=True, config_filter="all")
+        configs: dict[str, Json] = found["topic"][topic]
+        return configs
+
+    def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> Json:
+        to_set = {name: value for name, value in changes.items() if value is not None}
+        to_reset = [name for name, value in changes.items() if value is None]
+        with _errors():
+            if to_set:
+                _check_altered(
+                    self._admin.alter_configs(
+                        [ConfigResource(ConfigResourceType.TOPIC, topic, to_set)], raise_on_unknown=False
+                    )
+                )
+            if to_reset:
+                _check_altered(
+                    self._admin.reset_configs(
+                        [ConfigResource(ConfigResourceType.TOPIC, topic, to_reset)], raise_on_unknown=False
+                    )
+                )
+        return None
+
+    def produce(self, topic: str, records: Sequence[Record], *, codec: str, acks: str) -> Json:
+        if any(value is None for record in records for _, value in record.headers):
+            raise UnsupportedError("a header without value")
+        with _errors():
+            producer = KafkaProducer(
+                **self._common,
+                acks=acks if acks == "all" else int(acks),
+                enable_idempotence=acks == "all",
+                compression_type=None if codec == "none" else codec,
+                max_request_size=REQUEST_SIZE_BYTES_MAX,
+                batch_size=0,
+            )
+        with closing(producer):
+            sent: Json = [self._send(producer, topic, record) for record in records]
+            if acks == "0":
+                # A closed producer forgets what its socket has not taken yet, and nothing is acked.
+                wait_until(lambda: self._end_offset(topic) == len(records), f"{topic} has all its records")
+            return sent
+
+    def _end_offset(self, topic: str) -> int:
+        (found,) = self._admin.list_partition_offsets({TopicPartition(topic, 0): OffsetSpec.LATEST}).values()
+        return int(found.offset)
+
+    def _send(self, producer: KafkaProducer, topic: str, record: Record) -> Json:
+        try:
+            sent = producer.send(
+                topic,
+                value=record.value,
+                key=record.key,
+                headers=list(record.headers),
+                partition=0,
+                timestamp_ms=record.timestamp_ms,
+            ).get(OPERATION_TIMEOUT_S)
+        except KafkaError as error:
+            return {"error": type(error).__name__}
+        return {"partition": sent.partition, "offset": sent.offset}
+
+    def consume(self, topic: str, count: int) -> list[Json]:
+        seen: list[Json] = []
+        with (
+            closing(KafkaConsumer(**self._common, group_id=None, enable_auto_commit=False)) as consumer,
+            _errors(),
+        ):
+            partition = TopicPartition(topic, 0)
+            consumer.assign([partition])
+            consumer.seek(partition, 0)
+            while len(seen) < count:
+                polled = consumer.poll(OPERATION_TIMEOUT_S * 1000, max_records=count - len(seen))
+                if not polled:
+                    raise ClientError(f"only {len(seen)} of {count} records arrived")
+                seen.extend(_observe(record) for record in polled[partition])
+        return seen
+
+    def list_offset(self, topic: str, partition: int, spec: str) -> Json:
+        if not spec.isdigit() and spec not in _SPECS:
+            raise UnsupportedError(spec)
+        wanted = OffsetTimestamp(int(spec)) if spec.isdigit() else _SPECS[spec]
+        with _errors():
+            (found,) = self._admin.list_partition_offsets({TopicPartition(topic, partition): wanted}).values()
+        return {"offset": found.offset, "timestamp_ms": found.timestamp, "leader_epoch": found.leader_epoch}
+
+    def close(self) -> None:
+        self._admin.close()
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except KafkaError as error:
+        raise ClientError(type(error).__name__) from error
+
+
+def _check_altered(results: Any) -> None:
+    """kafka-python answers with one sentence for each resource; only the code in front is the broker's."""
+    (result,) = results["topic"].values()
+    if result != "OK":
+        raise ClientError(result.partition(":")[0])
+
+
+def _observe(record: Any) -> Json:
+    return {
+        "offset": record.offset,
+        "leader_epoch": record.leader_epoch,
+        "timestamp": record.timestamp if record.timestamp_type == 0 else f"kind {record.timestamp_type}",
+        "key": show(record.key),
+        "value": show(record.value),
+        "headers": show_headers(record.headers),
+    }

@@ -1,0 +1,161 @@
+"""A single Apache Kafka node (KRaft, combined mode) in a temporary directory on free ports of 127.0.0.1."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from conformance.reference.ports import free_ports
+from conformance.reference.tools import FAST_START, java_command, run_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+START_ATTEMPTS = 3
+NODE_ID = 1
+_STARTED = "Kafka Server started"
+_PORT_TAKEN = "Address already in use"
+
+
+class ApacheKafka:
+    """`with ApacheKafka() as kafka: kafka.bootstrap_servers`; `extra` overrides properties of the server."""
+
+    def __init__(
+        self,
+        extra: Mapping[str, str] | None = None,
+        *,
+        heap: str = "512m",
+        jvm_options: Sequence[str] = FAST_START,
+    ) -> None:
+        self._extra = dict(extra or {})
+        self._jvm_options = (f"-Xms{heap}", f"-Xmx{heap}", "-Dkafka.log.level=INFO", *jvm_options)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._directory = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
+        self._port = 0
+        self.data_dir = self._directory / "data"
+        self.log_path = self._directory / "server.log"
+
+    def __enter__(self) -> Self:
+        try:
+            self._format_and_start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the broker is not running"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Starts on the formatted directory and returns when the broker is unfenced and serves."""
+        self.log_path.unlink(missing_ok=True)
+        command = java_command("kafka.Kafka", str(self._properties_path), jvm_options=self._jvm_options)
+        with self.log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=self._directory
+            )
+        self._wait_until_started()
+
+    def stop(self) -> None:
+        """Shuts down as SIGTERM does, so that the logs are marked clean; the data stays for `start`."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def kill(self) -> None:
+        """SIGKILL: no clean mark, no flush."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stops the broker and removes its directory."""
+        self.stop()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    @property
+    def _properties_path(self) -> Path:
+        return self._directory / "server.properties"
+
+    def _format_and_start(self) -> None:
+        for attempt in range(1, START_ATTEMPTS + 1):
+            self._format()
+            try:
+                self.start()
+            except RuntimeError as error:
+                # Another process can take a port between its choice and the start of the server.
+                if _PORT_TAKEN not in str(error) or attempt == START_ATTEMPTS:
+                    raise
+            else:
+                return
+
+    def _format(self) -> None:
+        self._port, controller_port = free_ports(2)
+        shutil.rmtree(self.data_dir, ignore_errors=True)
+        properties = self._properties(controller_port) | self._extra
+        self._properties_path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        # The option's value may begin with a dash, hence the form with the equals sign.
+        done = run_tool("kafka-storage", "format", f"--cluster-id={cluster_id}", "-c", str(self._properties_path))
+        if done.returncode != 0:
+            raise RuntimeError(f"kafka-storage format failed:\n{done.stdout}{done.stderr}")
+
+    def _properties(self, controller_port: int) -> dict[str, str]:
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(NODE_ID),
+            "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller_port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self.data_dir),
+            "default.replication.factor": "1",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            # After kill() the controller admits the broker again only when its former session has expired.
+            "broker.session.timeout.ms": "3000",
+            "broker.heartbeat.interval.ms": "500",
+        }
+
+    def _wait_until_started(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while _STARTED not in self.log_path.read_text(errors="replace"):
+            ended = self._process.poll() is not None
+            if ended or time.monotonic() > deadline:
+                self.kill()
+                what = "ended" if ended else f"was not ready within {START_TIMEOUT_S:.0f} s"
+                raise RuntimeError(f"Apache Kafka {what}:\n{self.log_path.read_text(errors='replace')[-8000:]}")
+            time.sleep(0.02)

@@ -1,0 +1,13 @@
+"""The scenarios by name. Each is a function of a client and a run that returns what the client saw."""
+
+from __future__ import annotations
+
+from conformance.scenarios.admin_errors import admin_errors
+from conformance.scenarios.configs import configs
+from conformance.scenarios.create_topics import create_topics
+from conformance.scenarios.list_offsets import list_offsets
+from conformance.scenarios.produce_consume import produce_consume
+
+SCENARIOS = {
+    scenario.__name__: scenario for scenario in (create_topics, admin_errors, configs, list_offsets, produce_consume)
+}

@@ -1,0 +1,53 @@
+"""What scenarios share: names of their own on a broker that others may use, and outcomes as values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from conformance.client import Client, ClientError, Json, UnsupportedError, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class Run(NamedTuple):
+    """One run of one scenario. `fast` asks for the subset that `make test` has time for."""
+
+    run_id: str
+    fast: bool = False
+
+    def topic(self, label: str) -> str:
+        return f"conformance-{self.run_id}-{label}"
+
+    def without_id(self, observation: Json) -> Json:
+        """The observation as if every run used the same names, so that two runs can be compared."""
+        if isinstance(observation, str):
+            return observation.replace(self.run_id, "RUN")
+        if isinstance(observation, list):
+            return [self.without_id(item) for item in observation]
+        if isinstance(observation, dict):
+            return {key: self.without_id(item) for key, item in observation.items()}
+        return observation
+
+
+def attempt(call: Callable[[], Json]) -> Json:
+    """What the call returned, or how it failed, as a value."""
+    try:
+        return {"ok": call()}
+    except ClientError as error:
+        return {"error": str(error)}
+    except UnsupportedError as error:
+        return {"unsupported": str(error)}
+
+
+def create(client: Client, topic: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+    """Creates a topic and waits until the broker tells of it: Kafka answers before its brokers have heard."""
+    client.create_topic(topic, partitions=partitions, configs=configs)
+    wait_until(lambda: _count_partitions(client, topic) == partitions, f"{topic} is visible")
+
+
+def _count_partitions(client: Client, topic: str) -> int:
+    try:
+        return len(client.describe_topic(topic))
+    except ClientError:
+        return 0

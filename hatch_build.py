@@ -1,0 +1,86 @@
+"""Compiles the one C file of the project while a wheel or an editable install is built.
+
+The extension makes the check of produced records fast, and nothing depends on it: without a C compiler,
+Python's headers or a CPython with the limited API the package is built without it and uses its plain Python
+twin. The binary is put beside its source, which is where an editable install looks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+SOURCE = Path("oncelog/protocol/records/_native.c")
+BINARY = SOURCE.with_suffix(".abi3.so")
+
+
+class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Adds the extension to the wheel, and the platform to the wheel's name, if it can be compiled."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        root = Path(self.root)
+        problem = compile_extension(root / SOURCE, root / BINARY)
+        if problem:
+            (root / BINARY).unlink(missing_ok=True)
+            self.app.display_info(f"oncelog: building the {version} wheel without its C extension: {problem}")
+            return
+        # Files that git ignores are left out of a wheel unless they are named as artifacts.
+        build_data["artifacts"].append(BINARY.as_posix())
+        build_data["pure_python"] = False
+        build_data["tag"] = f"cp311-abi3-{platform_tag()}"
+
+
+def platform_tag() -> str:
+    """Name this platform as wheels do, without a claim about the age of its C library."""
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+
+def compile_extension(source: Path, binary: Path) -> str | None:
+    """Compile `source` to `binary`; return what stands in the way, in a few words."""
+    problem = _missing_requirement()
+    if problem:
+        return problem
+    # A running broker may have the old file mapped, so the new one takes its name instead of its bytes.
+    fresh = binary.with_suffix(f".{os.getpid()}.tmp")
+    command = [*_compiler(), *_flags(), str(source), "-o", str(fresh)]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode:
+            return (result.stderr.strip().splitlines() or [f"{command[0]} failed"])[0]
+        fresh.replace(binary)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return None
+
+
+def _missing_requirement() -> str | None:
+    if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "this interpreter has no limited API"
+    if sys.platform == "win32":
+        return "not on Windows"
+    compiler = _compiler()
+    if not compiler or shutil.which(compiler[0]) is None:
+        return "there is no C compiler"
+    if not Path(sysconfig.get_path("include"), "Python.h").is_file():
+        return "Python's headers are not installed"
+    return None
+
+
+def _compiler() -> list[str]:
+    """Prefer the user's CC, then what is called cc here; Python may have been built by another compiler."""
+    return shlex.split(os.environ.get("CC", "")) or ["cc"]
+
+
+def _flags() -> list[str]:
+    link = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
+    include = sysconfig.get_path("include")
+    return ["-std=c11", "-O2", "-DNDEBUG", "-Wall", "-fPIC", "-fvisibility=hidden", f"-I{include}", *link]

@@ -1,0 +1,175 @@
+"""The composition root: the only place that names the concrete store, disk and clock; and the broker's life.
+
+start   directory locked · metadata loaded · logs recovered · sockets bound · broker registered · serving
+stop    no new requests · everything durable · clean-shutdown mark · lock released
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oncelog.broker.config.checks import connection_overrides
+from oncelog.broker.config.listeners import Listeners, resolve_listeners
+from oncelog.broker.config.topic_log_config import log_config
+from oncelog.broker.log.disk import Disk
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.metadata.sqlite import SqliteStore
+from oncelog.broker.replica.manager import ReplicaManager
+from oncelog.broker.runtime.clock import Clock
+from oncelog.broker.runtime.fetch_sessions import FetchSessions
+from oncelog.broker.runtime.flusher import Flusher
+from oncelog.broker.runtime.metadata import MetadataRuntime
+from oncelog.broker.runtime.producer_ids import ProducerIdAllocator
+from oncelog.broker.runtime.quotas import Quotas
+from oncelog.broker.runtime.registration import adopt_logs, register_broker
+from oncelog.broker.runtime.services import Services
+from oncelog.broker.server.dispatch import Dispatcher
+from oncelog.broker.server.limits import ConnectionLimits
+from oncelog.broker.server.listener import Listener
+
+if TYPE_CHECKING:
+    from oncelog.broker.config.broker_config import BrokerConfig
+    from oncelog.broker.config.listeners import ListenerAddress
+    from oncelog.broker.log.log_config import LogConfig
+    from oncelog.broker.metadata.image import MetadataImage
+
+logger = logging.getLogger(__name__)
+
+METADATA_FILE = "metadata.sqlite"
+
+
+class BrokerApp:
+    def __init__(self, config: BrokerConfig, *, disk: Disk | None = None, clock: Clock | None = None) -> None:
+        self.config = config
+        self.addresses: Listeners = resolve_listeners(config)
+        self._disk = disk or Disk()
+        self._clock = clock or Clock()
+        self._flusher = Flusher() if config.bool("log.flush.on.ack") else None
+        self._listeners: list[Listener] = []
+        self._services: Services | None = None
+        self._store: SqliteStore | None = None
+        self._logs: LogManager | None = None
+        self.stopping = asyncio.Event()
+        """Set when the broker has to stop by itself."""
+
+    @property
+    def services(self) -> Services:
+        assert self._services is not None, "the broker is not started"
+        return self._services
+
+    @property
+    def advertised(self) -> dict[str, tuple[str, int]]:
+        """What clients of each listener are told to connect to."""
+        return {
+            listener.name: self._with_port(self.addresses.advertised[listener.name], listener)
+            for listener in self._listeners
+        }
+
+    async def start(self) -> None:
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        for listener in self._listeners:
+            await listener.stop()
+        if self._flusher:
+            await self._flusher.drain()
+            self._flusher.close()
+        if self._services:
+            self._services.partitions.close()
+            await self._services.producer_ids.close()
+            await self._services.metadata.close()
+        if self._logs:
+            self._logs.close()
+        if self._store:
+            await self._store.close()
+
+    async def _start(self) -> None:
+        config = self.config
+        directory = Path(config.data_dir)
+        self._logs = logs = LogManager.open(str(directory), self._log_config, self._disk)
+        self._store = await SqliteStore.open(directory / METADATA_FILE)
+        metadata = MetadataRuntime(self._store, self._metadata_lost)
+        self._services = services = Services(
+            broker_id=config.node_id,
+            config=config,
+            clock=self._clock,
+            metadata=metadata,
+            logs=logs,
+            partitions=ReplicaManager(
+                config.node_id, logs, self._flusher, self._in_sync_count_min, self._clock
+            ),
+            producer_ids=ProducerIdAllocator(metadata),
+            fetch_sessions=FetchSessions(config.int("max.incremental.fetch.session.cache.slots")),
+            quotas=Quotas(
+                self._clock, config.int("quota.window.num"), config.int("quota.window.size.seconds")
+            ),
+        )
+        metadata.subscribe(self._image_changed)
+        await metadata.start()
+        await adopt_logs(metadata, logs, config.node_id)
+        self._recover(logs)
+        dispatcher, limits = Dispatcher(services), self._connection_limits()
+        for address in self.addresses.bound:
+            listener = Listener(address, dispatcher, limits, config.int("connections.max.idle.ms"))
+            self._listeners.append(listener)
+            await listener.bind()
+        await register_broker(metadata, config, self.advertised)
+        for listener in self._listeners:
+            await listener.serve()
+
+    def _recover(self, logs: LogManager) -> None:
+        """After a crash, bring every log back to what is certain before anyone is served."""
+        for topic, index in logs.recover(self._clock.now_ms()):
+            failure = logs.failures.get((topic, index))
+            if failure:
+                logger.error("%s-%d stays offline: %s", topic, index, failure)
+
+    def _log_config(self, topic: str) -> LogConfig:
+        services = self.services
+        image = services.metadata.image.topic(topic)
+        return log_config(image.configs if image else {}, services.config)
+
+    def _in_sync_count_min(self, configs: Mapping[str, str]) -> int:
+        count = self.services.config.topic_value("min.insync.replicas", configs)
+        assert isinstance(count, int)
+        return count
+
+    def _metadata_lost(self, error: Exception) -> None:
+        """Without metadata nothing can be decided: stop rather than serve what may be stale."""
+        logger.critical("the broker stops: it lost its metadata: %s", error)
+        self.stopping.set()
+
+    def _connection_limits(self) -> ConnectionLimits:
+        config = self.config
+        return ConnectionLimits(
+            config.int("max.connections"),
+            config.int("max.connections.per.ip"),
+            connection_overrides(config),
+            config.int("max.connection.creation.rate"),
+        )
+
+    def _image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
+        services = self.services
+        configs_changed = old.broker_configs is not new.broker_configs
+        if configs_changed:
+            services.config = self.config.with_overrides(
+                new.broker_configs.get("", {}), new.broker_configs.get(str(services.broker_id), {})
+            )
+            for note in services.config.notes:
+                logger.warning("%s", note)
+        services.partitions.image_changed(old, new)
+        if configs_changed:
+            services.partitions.broker_config_changed()
+        if old.quotas is not new.quotas:
+            services.quotas.update(new.quotas)
+
+    def _with_port(self, address: ListenerAddress, listener: Listener) -> tuple[str, int]:
+        return address.host, address.port or listener.port

@@ -1,0 +1,55 @@
+"""One file per API. A handler translates between the protocol and the parts that keep state; it keeps none.
+
+This table is the registry: ApiVersions, dispatch and the documentation derive from it. A handler module has
+
+    def handle(request, context) -> response, or something to await that gives it
+
+and, where the response has no error code at its top, `error_reply(request, error, context)`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from oncelog.protocol.api_keys import ApiKey
+
+
+class Api(NamedTuple):
+    key: ApiKey
+    version_min: int
+    version_max: int
+    pipelined: bool = False
+    """Whether the next request of a connection may start while one of these waits."""
+    advertised_min: int | None = None
+    """What ApiVersions says instead of `version_min`."""
+
+
+APIS: dict[int, Api] = {
+    api.key: api
+    for api in (
+        # librdkafka takes a broker without Produce 0 for one without the new record format (KAFKA-18659).
+        Api(ApiKey.PRODUCE, 3, 13, pipelined=True, advertised_min=0),
+        Api(ApiKey.FETCH, 4, 18),
+        Api(ApiKey.LIST_OFFSETS, 1, 11),
+        Api(ApiKey.METADATA, 0, 13),
+        Api(ApiKey.API_VERSIONS, 0, 4),
+        Api(ApiKey.CREATE_TOPICS, 2, 7),
+        Api(ApiKey.DELETE_TOPICS, 1, 6),
+        Api(ApiKey.DELETE_RECORDS, 0, 2),
+        Api(ApiKey.INIT_PRODUCER_ID, 0, 5),
+        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4),
+        Api(ApiKey.DESCRIBE_CONFIGS, 1, 4),
+        Api(ApiKey.ALTER_CONFIGS, 0, 2),
+        Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5),
+        Api(ApiKey.CREATE_PARTITIONS, 0, 3),
+        Api(ApiKey.ELECT_LEADERS, 0, 2),
+        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1),
+        Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0),
+        Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1),
+        Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1),
+        Api(ApiKey.UPDATE_FEATURES, 0, 2),
+        Api(ApiKey.DESCRIBE_CLUSTER, 0, 2),
+        Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
+        Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
+    )
+}

@@ -1,0 +1,66 @@
+"""DeleteRecords (key 21, versions 0-2): move the start of partitions forward (KIP-107)."""
+
+from __future__ import annotations
+
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.runtime.context import RequestContext
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+HIGH_WATERMARK = -1
+_NONE = -1
+
+
+def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+    response = DeleteRecordsResponse()
+    for topic in request.topics:
+        results = []
+        for asked in topic.partitions:
+            result = DeleteRecordsPartitionResult(partition_index=asked.partition_index)
+            try:
+                result.low_watermark = _delete(topic.name, asked.partition_index, asked.offset, context)
+            except KafkaError as error:
+                result.low_watermark, result.error_code = _NONE, error.code
+            results.append(result)
+        response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    return response
+
+
+def error_reply(request: DeleteRecordsRequest, error: KafkaError, _: RequestContext) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[
+                    DeleteRecordsPartitionResult(
+                        partition_index=asked.partition_index, low_watermark=_NONE, error_code=error.code
+                    )
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete(topic: str, index: int, offset: int, context: RequestContext) -> int:
+    """The new start of the log."""
+    partition = context.services.partitions.leader(topic, index)
+    partition.check_online()
+    log = partition.log
+    if log.config.cleanup_compact and not log.config.cleanup_delete:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{topic} is compacted and its cleanup.policy has no delete")
+    if offset == HIGH_WATERMARK:
+        offset = log.high_watermark
+    if offset < 0 or offset > log.high_watermark:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the records end at {log.high_watermark}")
+    try:
+        log.delete_records_before(offset)
+    except (StorageError, OSError) as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
+    return log.log_start_offset

@@ -1,0 +1,54 @@
+"""ElectLeaders (key 43, versions 0-2): make preferred or unclean replicas the leaders (KIP-183, KIP-460).
+
+On a single node every partition is led by its only replica, so no election is ever needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog.broker.runtime.context import RequestContext
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.metadata.image import MetadataImage
+
+_ELECTION_TYPES = (0, 1)
+
+
+def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+    if request.election_type not in _ELECTION_TYPES:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
+    if request.topic_partitions is None:
+        # Asked for all partitions, Kafka mentions only those whose leader it changed.
+        return ElectLeadersResponse()
+    image = context.services.metadata.image
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic, partition_result=[_elect(image, topic.topic, index) for index in topic.partitions]
+            )
+            for topic in request.topic_partitions
+        ]
+    )
+
+
+def _elect(image: MetadataImage, name: str, index: int) -> PartitionResult:
+    topic = image.topic(name)
+    if topic is None or not 0 <= index < len(topic.partitions):
+        return PartitionResult(
+            partition_id=index,
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            error_message=f"there is no partition {name}-{index}",
+        )
+    return PartitionResult(
+        partition_id=index,
+        error_code=ErrorCode.ELECTION_NOT_NEEDED,
+        error_message="the partition is led by the replica that should lead it",
+    )

@@ -1,0 +1,193 @@
+"""Fetch (key 1, versions 4-18): read record batches, waiting for them when there are too few.
+
+Sessions are KIP-227, topic ids KIP-516, leader epochs KIP-320, the isolation level KIP-98. Records are read
+from the segment once and handed to the socket; they are not decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.runtime.fetch_sessions import (
+    FetchSession,
+    PartitionKey,
+    SessionPartition,
+    sessionless_partitions,
+)
+from oncelog.broker.runtime.waiters import FetchWaiter
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.replica.partition import Partition
+
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+_TOPIC_IDS_SINCE = 13
+
+
+class _Reading(NamedTuple):
+    """One pass over all partitions of a fetch."""
+
+    data: list[tuple[SessionPartition, PartitionData]]
+    size_bytes: int
+    ready: bool
+    """Whether something must be said at once, such as an error."""
+    partitions: list[Partition]
+
+
+def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Awaitable[FetchResponse]:
+    by_id = context.version >= _TOPIC_IDS_SINCE
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"isolation level {request.isolation_level} does not exist")
+    services = context.services
+    session = services.fetch_sessions.open(request, by_id, services.clock.monotonic())
+    wanted = session.partitions.values() if session else sessionless_partitions(request, by_id)
+    if _is_follower(request):
+        return _respond(request, session, _refuse_follower(wanted), context)
+    reading = _read(request, wanted, context)
+    if reading.ready or reading.size_bytes >= request.min_bytes or request.max_wait_ms <= 0:
+        return _respond(request, session, reading, context)
+    return _wait(request, session, list(wanted), reading, context)
+
+
+async def _wait(
+    request: FetchRequest,
+    session: FetchSession | None,
+    wanted: list[SessionPartition],
+    reading: _Reading,
+    context: RequestContext,
+) -> FetchResponse:
+    clock = context.services.clock
+    deadline = clock.monotonic() + request.max_wait_ms / 1000
+    while True:
+        wait_ms = (deadline - clock.monotonic()) * 1000
+        if wait_ms <= 0:
+            break
+        missing_bytes = request.min_bytes - reading.size_bytes
+        await FetchWaiter(reading.partitions, missing_bytes, wait_ms).future
+        reading = _read(request, wanted, context)
+        if reading.ready or reading.size_bytes >= request.min_bytes:
+            break
+    return _respond(request, session, reading, context)
+
+
+def _read(request: FetchRequest, wanted: Iterable[SessionPartition], context: RequestContext) -> _Reading:
+    services = context.services
+    read_committed = request.isolation_level == READ_COMMITTED
+    size_bytes_left = min(max(request.max_bytes, 0), services.fetch_size_bytes_max)
+    data: list[tuple[SessionPartition, PartitionData]] = []
+    partitions: list[Partition] = []
+    size_bytes = 0
+    ready = False
+    for entry in wanted:
+        asked = entry.request
+        try:
+            partition = _find(entry.key, context)
+            partitions.append(partition)
+            part = _read_partition(partition, asked, read_committed, size_bytes_left, not size_bytes)
+        except KafkaError as error:
+            ready = True
+            data.append((entry, _failed(asked.partition, error)))
+            continue
+        count = len(part.records or b"")
+        size_bytes += count
+        size_bytes_left = max(0, size_bytes_left - count)
+        data.append((entry, part))
+    return _Reading(data, size_bytes, ready or not data, partitions)
+
+
+def _find(key: PartitionKey, context: RequestContext) -> Partition:
+    topic, index = key
+    partitions = context.services.partitions
+    return partitions.leader(partitions.name_of(topic) if isinstance(topic, bytes) else topic, index)
+
+
+def _read_partition(
+    partition: Partition, asked: FetchPartition, read_committed: bool, size_bytes_max: int, min_one: bool
+) -> PartitionData:
+    partition.check_leader_epoch(asked.current_leader_epoch)
+    partition.check_online()
+    log = partition.log
+    offset = asked.fetch_offset
+    high_watermark = log.high_watermark
+    data = PartitionData(
+        partition_index=asked.partition,
+        high_watermark=high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        aborted_transactions=[] if read_committed else None,
+        records=b"",
+    )
+    end_offset = data.last_stable_offset if read_committed else high_watermark
+    if offset == end_offset and offset >= data.log_start_offset:
+        return data
+    if not data.log_start_offset <= offset <= log.end_offset:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    size_bytes_max = min(size_bytes_max, max(asked.partition_max_bytes, 0))
+    if offset > end_offset or not (size_bytes_max or min_one):
+        return data
+    try:
+        found = log.read(offset, size_bytes_max=size_bytes_max, end_offset=end_offset, min_one=min_one)
+    except (StorageError, OSError) as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
+    data.records = found.records
+    if read_committed and found.records:
+        data.aborted_transactions = [
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in log.aborted_transactions(offset, found.next_offset)
+        ]
+    return data
+
+
+def _failed(index: int, error: KafkaError) -> PartitionData:
+    return PartitionData(partition_index=index, error_code=error.code, high_watermark=-1, records=b"")
+
+
+def _is_follower(request: FetchRequest) -> bool:
+    return request.replica_id >= 0 or request.replica_state.replica_id >= 0
+
+
+def _refuse_follower(wanted: Iterable[SessionPartition]) -> _Reading:
+    """Only a broker may fetch as a replica: it would move the high watermark (CVE-2018-1288)."""
+    error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    data = [(entry, _failed(entry.request.partition, error)) for entry in wanted]
+    return _Reading(data, 0, True, [])
+
+
+def _respond(
+    request: FetchRequest, session: FetchSession | None, reading: _Reading, context: RequestContext
+) -> FetchResponse:
+    incremental = session is not None and request.session_epoch > 0
+    response = FetchResponse(session_id=session.session_id if session else 0)
+    by_topic: dict[bytes | str, FetchableTopicResponse] = {}
+    for entry, data in reading.data:
+        if incremental and not entry.is_news(data):
+            continue
+        entry.remember(data)
+        topic, _ = entry.key
+        answer = by_topic.get(topic)
+        if answer is None:
+            answer = FetchableTopicResponse()
+            if isinstance(topic, bytes):
+                answer.topic_id = topic
+            else:
+                answer.topic = topic
+            by_topic[topic] = answer
+            response.responses.append(answer)
+        answer.partitions.append(data)
+        if session and data.records:
+            session.served(entry.key)
+    quotas = context.services.quotas
+    if quotas.fetch_limited:
+        response.throttle_time_ms = context.throttle_time_ms = quotas.fetched(context, reading.size_bytes)
+    return response

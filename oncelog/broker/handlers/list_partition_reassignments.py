@@ -1,0 +1,16 @@
+"""ListPartitionReassignments (key 46, version 0): the moves of replicas under way (KIP-455).
+
+A single node has nowhere to move a replica to, so there are none.
+"""
+
+from __future__ import annotations
+
+from oncelog.broker.runtime.context import RequestContext
+from oncelog.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+
+def handle(_: ListPartitionReassignmentsRequest, __: RequestContext) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_message=None)

@@ -1,0 +1,120 @@
+"""Metadata (key 3, versions 0-13): brokers, topics, partitions and their leaders.
+
+Unknown topics are created where the client allows it and `auto.create.topics.enable` is on; the answer then
+already has them, so a client need not ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from oncelog.broker.runtime.cluster import endpoints
+from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.runtime.topics import auto_create_topics
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from oncelog.protocol.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from oncelog.broker.metadata.image import MetadataImage, TopicImage
+
+
+def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | Awaitable[MetadataResponse]:
+    image = context.services.metadata.image
+    if _asks_for_all(request, context.version):
+        return _respond(context, [_describe(topic) for topic in image.topics.values()])
+    missing = _missing_names(request, image)
+    if missing and _may_create(request, context):
+        return _create_and_respond(request, missing, context)
+    return _respond(context, _look_up(request, image, {}))
+
+
+async def _create_and_respond(
+    request: MetadataRequest, missing: list[str], context: RequestContext
+) -> MetadataResponse:
+    failures = await auto_create_topics(context.services, missing)
+    return _respond(context, _look_up(request, context.services.metadata.image, failures))
+
+
+def _asks_for_all(request: MetadataRequest, version: int) -> bool:
+    """Version 0 asks for all topics by an empty list, later ones by null."""
+    return request.topics is None or (version == 0 and not request.topics)
+
+
+def _missing_names(request: MetadataRequest, image: MetadataImage) -> list[str]:
+    wanted = {asked.name for asked in request.topics or () if asked.topic_id == ZERO_UUID and asked.name}
+    return [name for name in sorted(wanted) if name not in image.topics]
+
+
+def _may_create(request: MetadataRequest, context: RequestContext) -> bool:
+    allowed = request.allow_auto_topic_creation or context.version < 4
+    return allowed and context.services.config.bool("auto.create.topics.enable")
+
+
+def _look_up(
+    request: MetadataRequest, image: MetadataImage, failures: dict[str, ErrorCode]
+) -> list[MetadataResponseTopic]:
+    answers: list[MetadataResponseTopic] = []
+    seen: set[str | bytes] = set()
+    for asked in request.topics or ():
+        key = asked.name if asked.topic_id == ZERO_UUID else asked.topic_id
+        if key is None:
+            answers.append(MetadataResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=""))
+        elif key not in seen:
+            seen.add(key)
+            answers.append(_find(asked, image, failures))
+    return answers
+
+
+def _find(asked: MetadataRequestTopic, image: MetadataImage, failures: dict[str, ErrorCode]) -> MetadataResponseTopic:
+    if asked.topic_id != ZERO_UUID:
+        topic = image.topic_by_id(asked.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=asked.name, topic_id=asked.topic_id
+            )
+        return _describe(topic)
+    name = asked.name or ""
+    topic = image.topics.get(name)
+    if topic is None:
+        code = failures.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return MetadataResponseTopic(error_code=code, name=name)
+    return _describe(topic)
+
+
+def _describe(topic: TopicImage) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.internal,
+        partitions=[
+            MetadataResponsePartition(
+                error_code=ErrorCode.NONE if state.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=state.index,
+                leader_id=state.leader,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.replicas),
+                isr_nodes=list(state.isr),
+            )
+            for state in topic.partitions
+        ],
+    )
+
+
+def _respond(context: RequestContext, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    image = context.services.metadata.image
+    brokers = [
+        MetadataResponseBroker(node_id=broker.id, host=host, port=port, rack=broker.rack)
+        for broker, host, port in endpoints(image, context)
+    ]
+    return MetadataResponse(
+        brokers=brokers, cluster_id=image.cluster_id, controller_id=image.controller_id, topics=topics
+    )

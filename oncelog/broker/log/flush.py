@@ -1,0 +1,43 @@
+"""Making a log durable in two halves, so that the slow half can run in another thread.
+
+`PartitionLog.begin_flush` gathers what must be synced into a `FlushTicket`; `FlushTicket.run` does nothing
+but sync and may run anywhere; `PartitionLog.complete_flush` moves the recovery point. The ticket owns
+duplicates of the descriptors, so that the log may close, roll or delete files meanwhile. They are duplicates
+and not newly opened files because an error of an earlier write-back is only reported to descriptors that
+were open then.
+"""
+
+from __future__ import annotations
+
+from oncelog.broker.log.disk import Disk
+
+
+class FlushTicket:
+    """One flush of one log, up to `end_offset`."""
+
+    __slots__ = ("directories", "disk", "end_offset", "error", "fds")
+
+    def __init__(self, disk: Disk, end_offset: int, fds: list[int], directories: list[str]) -> None:
+        self.disk = disk
+        self.end_offset = end_offset
+        self.fds = fds
+        self.directories = directories
+        self.error: OSError | None = None
+
+    def run(self) -> None:
+        """Syncs everything; a failure is kept for `complete_flush` and never retried."""
+        try:
+            for fd in self.fds:
+                self.disk.fdatasync(fd)
+            for directory in self.directories:
+                self.disk.fsync_dir(directory)
+        except OSError as error:
+            self.error = error
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Gives the descriptors back, also without having run."""
+        fds, self.fds = self.fds, []
+        for fd in fds:
+            self.disk.close(fd)

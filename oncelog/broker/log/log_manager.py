@@ -1,0 +1,297 @@
+"""A data directory: the logs of all partitions of a broker, and the files at its root.
+
+    .lock                              held by the process that uses the directory
+    meta.properties                    whose directory it is
+    .kafka_cleanshutdown               written last by a clean stop, removed first by a start
+    recovery-point-offset-checkpoint   per partition: below this offset everything is on disk
+    log-start-offset-checkpoint        per partition: where the log starts, if records were deleted
+    replication-offset-checkpoint      per partition: the high watermark
+    topic-N/                           a partition; topic-N.<token>-delete is one on its way out
+
+After a clean stop logs are opened when they are first asked for. Otherwise `recover` must be called before
+anything else. A log that cannot be trusted stays where it is, and asking for it raises StorageError.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+
+from oncelog.broker.log import checkpoints
+from oncelog.broker.log.checkpoints import TopicPartition
+from oncelog.broker.log.disk import Disk, StorageError
+from oncelog.broker.log.file_names import DELETE_DIRECTORY, LOG
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.open_files import DEFAULT_MAX, OpenFiles
+from oncelog.broker.log.partition_log import PartitionLog
+
+LOCK = ".lock"
+_PARTITION = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]*)")
+_NAME_MAX = 255
+
+
+class LogManager:
+    """Owner of a data directory. Made by `open`; everything runs on one thread."""
+
+    def __init__(
+        self, root: str, disk: Disk, config_for: Callable[[str], LogConfig], files: OpenFiles
+    ) -> None:
+        self.root = root
+        self.disk = disk
+        self.config_for = config_for
+        self.files = files
+        self.was_clean = False
+        self.previous_broker_epoch = -1
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.failures: dict[TopicPartition, str] = {}
+        """Partitions that could not be opened, with the reason."""
+        self._directories: set[TopicPartition] = set()
+        self._doomed: list[tuple[int, str]] = []
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_start_offsets: dict[TopicPartition, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        self._written: dict[str, dict[TopicPartition, int]] = {}
+        self._lock_fd = -1
+
+    @classmethod
+    def open(
+        cls,
+        root: str,
+        config_for: Callable[[str], LogConfig],
+        disk: Disk | None = None,
+        *,
+        open_files_max: int = DEFAULT_MAX,
+    ) -> LogManager:
+        """Takes the directory (created if absent); `config_for` gives the settings of a topic's logs."""
+        manager = cls(os.path.abspath(root), disk or Disk(), config_for, OpenFiles(open_files_max))
+        try:
+            manager._take()
+        except OSError as error:
+            raise StorageError(f"{root} cannot be used: {error}") from error
+        return manager
+
+    def _take(self) -> None:
+        disk = self.disk
+        self._make_directory(self.root)
+        try:
+            self._lock_fd = disk.lock(os.path.join(self.root, LOCK))
+        except BlockingIOError:
+            raise StorageError(f"data directory {self.root} is in use by another process") from None
+        epoch = checkpoints.take_clean_shutdown(disk, self.root)
+        self.was_clean = epoch is not None
+        self.previous_broker_epoch = -1 if epoch is None else epoch
+        self._recovery_points = self._read(checkpoints.RECOVERY_POINTS)
+        self._log_start_offsets = self._read(checkpoints.LOG_START_OFFSETS)
+        self._high_watermarks = self._read(checkpoints.HIGH_WATERMARKS)
+        for name in disk.listdir(self.root):
+            found = _PARTITION.fullmatch(name)
+            if name.endswith(DELETE_DIRECTORY):
+                self._doomed.append((0, os.path.join(self.root, name)))
+            elif found is not None:
+                self._directories.add((found[1], int(found[2])))
+
+    def _make_directory(self, path: str) -> None:
+        if not self.disk.exists(path):
+            parent = os.path.dirname(path)
+            self._make_directory(parent)
+            self.disk.mkdir(path)
+            self.disk.fsync_dir(parent)
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        offsets = checkpoints.read_offsets(self.disk, os.path.join(self.root, name))
+        self._written[name] = dict(offsets)
+        return offsets
+
+    # -- whose directory it is -------------------------------------------------------------------------------
+
+    def meta_properties(self) -> dict[str, str]:
+        return checkpoints.read_meta_properties(self.disk, self.root)
+
+    def write_meta_properties(self, properties: Mapping[str, str]) -> None:
+        checkpoints.write_meta_properties(self.disk, self.root, properties)
+
+    # -- partitions ------------------------------------------------------------------------------------------
+
+    def partitions(self) -> list[TopicPartition]:
+        """All partitions that have a directory, opened or not."""
+        return sorted(self._directories)
+
+    def topic_id_on_disk(self, topic: str, partition: int) -> uuid.UUID | None:
+        """What `partition.metadata` says; the partition is not opened for it."""
+        return checkpoints.read_partition_metadata(self.disk, self._path(topic, partition))
+
+    def recover(self, now_ms: int) -> Iterator[TopicPartition]:
+        """Opens every partition that needs recovery, giving each when it is done; failures are kept."""
+        if self.was_clean:
+            return
+        for topic, partition in self.partitions():
+            try:
+                self.get(topic, partition, now_ms=now_ms)
+            except StorageError as error:
+                self.failures[topic, partition] = str(error)
+            yield topic, partition
+        self.write_checkpoints()
+        self.was_clean = True
+
+    def get(self, topic: str, partition: int, *, now_ms: int) -> PartitionLog | None:
+        """The log of a partition, opened if need be; None if it does not exist."""
+        log = self.logs.get((topic, partition))
+        if log is not None:
+            return log
+        return self._open(topic, partition, None, now_ms)
+
+    def _open(
+        self, topic: str, partition: int, topic_id: uuid.UUID | None, now_ms: int
+    ) -> PartitionLog | None:
+        key = (topic, partition)
+        if key in self.failures:
+            raise StorageError(self.failures[key])
+        if key not in self._directories:
+            return None
+        log = PartitionLog.open(
+            self._path(topic, partition),
+            self.config_for(topic),
+            self.disk,
+            topic=topic,
+            partition=partition,
+            topic_id=topic_id,
+            clean=self.was_clean,
+            recovery_point=self._recovery_points.get(key, 0),
+            log_start_offset=self._log_start_offsets.get(key, 0),
+            now_ms=now_ms,
+            files=self.files,
+        )
+        log.update_high_watermark(self._high_watermarks.get(key, 0))
+        self.logs[key] = log
+        return log
+
+    def _path(self, topic: str, partition: int) -> str:
+        return os.path.join(self.root, f"{topic}-{partition}")
+
+    def create(self, topic: str, partition: int, topic_id: uuid.UUID, *, now_ms: int) -> PartitionLog:
+        """The log of a partition, which is made if it does not exist."""
+        key = (topic, partition)
+        if key not in self._directories:
+            # A checkpoint of a deleted topic of the same name must not be held against the new one.
+            self._forget(key)
+            self._directories.add(key)
+        log = self.logs.get(key) or self._open(topic, partition, topic_id, now_ms)
+        assert log is not None
+        if log.topic_id != topic_id:
+            raise StorageError(f"{log.directory} belongs to topic id {log.topic_id}, not {topic_id}")
+        return log
+
+    def update_config(self, topic: str) -> None:
+        """Gives the open logs of a topic their new settings."""
+        config = self.config_for(topic)
+        for (name, _), log in self.logs.items():
+            if name == topic:
+                log.config = config
+
+    def delete(self, topic: str, partition: int, *, token: str, now_ms: int) -> None:
+        """Takes a partition out of service; its files go later. `token` makes the name unique."""
+        key = (topic, partition)
+        if key not in self._directories:
+            return
+        log = self.logs.pop(key, None)
+        if log is not None:
+            log.close(clean=False)
+        tail = f"-{partition}.{token}{DELETE_DIRECTORY}"
+        doomed = os.path.join(self.root, topic[: _NAME_MAX - len(tail)] + tail)
+        try:
+            self._forget(key)
+            self.disk.rename(self._path(topic, partition), doomed)
+            self.disk.fsync_dir(self.root)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise StorageError(f"{topic}-{partition} cannot be deleted: {error}") from error
+        else:
+            self._doomed.append((now_ms + self.config_for(topic).file_delete_delay_ms, doomed))
+        self._directories.discard(key)
+        self.failures.pop(key, None)
+
+    def _forget(self, key: TopicPartition) -> None:
+        """Drops a partition from the checkpoints, on disk as well."""
+        for offsets in (self._recovery_points, self._log_start_offsets, self._high_watermarks):
+            offsets.pop(key, None)
+        if any(key in written for written in self._written.values()):
+            self.write_checkpoints()
+
+    def maybe_remove_files(self, now_ms: int) -> None:
+        """Removes what was deleted `file.delete.delay.ms` ago: segments and whole partitions."""
+        for log in self.logs.values():
+            if log.doomed:
+                log.maybe_remove_files(now_ms)
+        due = [path for when_ms, path in self._doomed if when_ms <= now_ms]
+        self._doomed = [(when_ms, path) for when_ms, path in self._doomed if when_ms > now_ms]
+        for path in due:
+            for name in self.disk.listdir(path):
+                self.disk.unlink(os.path.join(path, name))
+            self.disk.rmdir(path)
+
+    def truncate_to(self, log: PartitionLog, offset: int, *, now_ms: int) -> bool:
+        """Truncates a log after making sure that a crash would not miss the truncated part."""
+        log.recovery_point = min(log.recovery_point, offset)
+        if log.checkpointed_recovery_point > offset:
+            self.write_checkpoints()
+        return log.truncate_to(offset, now_ms=now_ms)
+
+    def truncate_fully_and_start_at(self, log: PartitionLog, offset: int, *, now_ms: int) -> None:
+        log.recovery_point = min(log.recovery_point, offset)
+        if log.checkpointed_recovery_point > offset:
+            self.write_checkpoints()
+        log.truncate_fully_and_start_at(offset, now_ms=now_ms)
+
+    def size_bytes(self, topic: str, partition: int) -> int:
+        """Bytes of records in a partition; does not open it."""
+        log = self.logs.get((topic, partition))
+        if log is not None:
+            return log.size_bytes
+        sizes = self.disk.file_sizes(self._path(topic, partition))
+        return sum(size for name, size in sizes.items() if name.endswith(LOG))
+
+    # -- checkpoints and the end -----------------------------------------------------------------------------
+
+    def write_checkpoints(self) -> None:
+        """Writes recovery points, log starts and high watermarks that have changed."""
+        for key, log in self.logs.items():
+            self._recovery_points[key] = log.recovery_point
+            self._high_watermarks[key] = log.high_watermark
+            if log.log_start_offset > log.segments.base_offsets[0]:
+                self._log_start_offsets[key] = log.log_start_offset
+            else:
+                self._log_start_offsets.pop(key, None)
+        try:
+            self._write(checkpoints.RECOVERY_POINTS, self._recovery_points)
+            for key, log in self.logs.items():
+                log.checkpointed_recovery_point = self._recovery_points[key]
+            self._write(checkpoints.LOG_START_OFFSETS, self._log_start_offsets)
+            self._write(checkpoints.HIGH_WATERMARKS, self._high_watermarks)
+        except OSError as error:
+            raise StorageError(f"checkpoints in {self.root} cannot be written: {error}") from error
+
+    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        if self._written[name] != offsets:
+            checkpoints.write_offsets(self.disk, os.path.join(self.root, name), offsets)
+            self._written[name] = dict(offsets)
+
+    def close(self, *, broker_epoch: int = -1, clean: bool = True) -> None:
+        """Closes all logs; a clean stop of all of them leaves the mark that makes the next start fast."""
+        failed = bool(self.failures) or not self.was_clean
+        for log in self.logs.values():
+            failed |= log.is_offline
+            try:
+                log.close(clean=clean)
+            except StorageError:
+                failed = True
+        try:
+            if clean:
+                self.write_checkpoints()
+                if not failed:
+                    checkpoints.write_clean_shutdown(self.disk, self.root, broker_epoch)
+        finally:
+            self.logs = {}
+            self.disk.close(self._lock_fd)

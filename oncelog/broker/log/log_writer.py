@@ -1,0 +1,336 @@
+"""Appending to the log of one partition: the hot path.
+
+A batch is opaque. Its producer's state is checked, its offset and leader epoch are patched in place, and it
+is written once; indexes and producer state follow in memory. See `partition_log` for the rest of a log.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import NamedTuple, NoReturn
+
+from oncelog.broker.log import leader_epochs, producer_snapshot
+from oncelog.broker.log.disk import Disk, StorageError
+from oncelog.broker.log.file_names import SNAPSHOT, offset_file_name
+from oncelog.broker.log.flush import FlushTicket
+from oncelog.broker.log.leader_epochs import LeaderEpochs
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_reader import PositionCache
+from oncelog.broker.log.offset_index import RELATIVE_OFFSET_MAX
+from oncelog.broker.log.open_files import OpenFiles
+from oncelog.broker.log.producer_state import TRANSACTIONAL, AppendOrigin, CompletedTxn, ProducerState
+from oncelog.broker.log.segment import Segment
+from oncelog.broker.log.segment_list import SegmentList
+from oncelog.broker.log.txn_index import AbortedTxn
+from oncelog.broker.log.verification import VerificationGuard
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.records.batch import (
+    BatchHeader,
+    TimestampType,
+    patch_max_timestamp_log_append,
+    patch_offset_and_epoch,
+    read_header,
+)
+from oncelog.protocol.records.control import ControlType, EndTxnMarker, build_marker_batch
+
+_CLIENT = AppendOrigin.CLIENT
+
+
+class AppendResult(NamedTuple):
+    first_offset: int
+    last_offset: int
+    log_append_time: int
+    log_start_offset: int
+    duplicate: bool
+    size_bytes: int
+
+
+class LogWriter:
+    """State of a log, and how it grows."""
+
+    __slots__ = (
+        "_offline",
+        "active",
+        "checkpointed_recovery_point",
+        "config",
+        "directory",
+        "dirty_directories",
+        "dirty_fds",
+        "dirty_segments",
+        "disk",
+        "doomed",
+        "end_offset",
+        "epochs",
+        "files",
+        "high_watermark",
+        "log_start_offset",
+        "partition",
+        "positions",
+        "producers",
+        "recovery_point",
+        "segments",
+        "snapshot_offsets",
+        "ticket",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, directory: str, config: LogConfig, disk: Disk, files: OpenFiles) -> None:
+        self.directory = directory
+        self.config = config
+        self.disk = disk
+        self.files = files
+        self.topic = ""
+        self.partition = -1
+        self.topic_id: uuid.UUID | None = None
+        self.segments = SegmentList([])
+        self.active: Segment
+        self.epochs = LeaderEpochs()
+        self.producers = ProducerState()
+        self.positions = PositionCache()
+        self.snapshot_offsets: list[int] = []
+        self.log_start_offset = 0
+        self.end_offset = 0
+        self.high_watermark = 0
+        self.recovery_point = 0
+        self.checkpointed_recovery_point = 0
+        """The recovery point that a crash would start from; the log manager moves it with its checkpoint."""
+        self.dirty_segments: list[Segment] = []
+        self.dirty_fds: list[int] = []
+        self.dirty_directories: set[str] = set()
+        self.doomed: list[tuple[int, Segment]] = []
+        """Deleted segments whose files still exist under another name, with the time to remove them."""
+        self.ticket: FlushTicket | None = None
+        self._offline: str | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.directory}, [{self.log_start_offset}, {self.end_offset}))"
+
+    # -- offline ---------------------------------------------------------------------------------------------
+
+    @property
+    def is_offline(self) -> bool:
+        return self._offline is not None
+
+    def check_online(self) -> None:
+        if self._offline is not None:
+            raise StorageError(self._offline)
+
+    def go_offline(self, reason: str) -> None:
+        self._offline = self._offline or f"{self.directory} is offline: {reason}"
+
+    # -- appending -------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        records: bytearray | memoryview,
+        header: BatchHeader,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        leader_epoch: int,
+        now_ms: int,
+        guard: VerificationGuard | None = None,
+    ) -> AppendResult:
+        """Appends one validated batch, which is changed in place: it gets its offset and leader epoch.
+
+        `guard` is what `begin_verification` gave, for the first batch of a transaction (KIP-890).
+        """
+        if self._offline is not None:
+            raise StorageError(self._offline)
+        size = len(records)
+        config = self.config
+        if size > config.max_message_bytes:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{size} bytes are more than max.message.bytes")
+        if size > config.segment_bytes:
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than segment.bytes")
+        producers = self.producers
+        producer_id = header.producer_id
+        if producer_id >= 0:
+            if origin == _CLIENT:
+                batch = producers.find_duplicate(header)
+                if batch is not None:
+                    stamp = batch.timestamp if config.message_timestamp_type else -1
+                    return AppendResult(
+                        batch.first_offset, batch.last_offset, stamp, self.log_start_offset, True, 0
+                    )
+            if header.attributes & TRANSACTIONAL and config.transaction_verification:
+                producers.check_verified(header, guard)
+            producers.check_data_batch(header, origin)
+        timestamp = header.max_timestamp
+        log_append_time = -1
+        if config.message_timestamp_type == TimestampType.LOG_APPEND_TIME:
+            patch_max_timestamp_log_append(records, 0, now_ms)
+            timestamp = log_append_time = now_ms
+        elif origin == _CLIENT and timestamp >= 0:
+            self._check_timestamp(timestamp, now_ms)
+        first_offset = self.end_offset
+        last_offset = first_offset + header.last_offset_delta
+        patch_offset_and_epoch(records, 0, first_offset, leader_epoch)
+        self.write_batch(records, size, first_offset, last_offset, timestamp, leader_epoch, now_ms)
+        if producer_id >= 0:
+            producers.apply_data_batch(header, first_offset, last_offset, timestamp, now_ms)
+        return AppendResult(first_offset, last_offset, log_append_time, self.log_start_offset, False, size)
+
+    def _check_timestamp(self, timestamp: int, now_ms: int) -> None:
+        config = self.config
+        if (
+            timestamp - now_ms > config.message_timestamp_after_max_ms
+            or now_ms - timestamp > config.message_timestamp_before_max_ms
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp} is too far from the broker's {now_ms}"
+            )
+
+    def append_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        coordinator_epoch: int,
+        leader_epoch: int,
+        now_ms: int,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        """Appends the control batch that ends a producer's transaction on this partition."""
+        self.check_online()
+        producers = self.producers
+        producers.check_marker(
+            producer_id, producer_epoch, coordinator_epoch, transaction_version=transaction_version
+        )
+        marker = EndTxnMarker(ControlType.COMMIT if commit else ControlType.ABORT, coordinator_epoch)
+        offset = self.end_offset
+        batch = build_marker_batch(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            timestamp=now_ms,
+            base_offset=offset,
+            leader_epoch=leader_epoch,
+        )
+        log_append_time = -1
+        if self.config.message_timestamp_type == TimestampType.LOG_APPEND_TIME:
+            patch_max_timestamp_log_append(batch, 0, now_ms)
+            log_append_time = now_ms
+        self.write_batch(batch, len(batch), offset, offset, now_ms, leader_epoch, now_ms)
+        self.apply_control(read_header(batch), marker, now_ms)
+        return AppendResult(offset, offset, log_append_time, self.log_start_offset, False, len(batch))
+
+    def apply_control(self, header: BatchHeader, marker: EndTxnMarker, now_ms: int) -> None:
+        """Takes note of a marker that is in the active segment: the transaction ends, an abort is indexed."""
+        producers = self.producers
+        txn = producers.apply_marker(
+            header.producer_id,
+            header.producer_epoch,
+            marker.coordinator_epoch,
+            aborted=marker.type == ControlType.ABORT,
+            offset=header.base_offset,
+            timestamp=header.max_timestamp,
+            now_ms=now_ms,
+        )
+        if txn is not None:
+            self._complete_txn(txn)
+
+    def _complete_txn(self, txn: CompletedTxn) -> None:
+        if txn.aborted:
+            stable_offset = self.producers.stable_offset_after(txn)
+            self.active.add_aborted(
+                AbortedTxn(txn.producer_id, txn.first_offset, txn.last_offset, stable_offset)
+            )
+        self.producers.complete(txn)
+
+    def write_batch(
+        self,
+        data: bytes | bytearray | memoryview,
+        size: int,
+        first_offset: int,
+        last_offset: int,
+        timestamp: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> None:
+        """Puts a batch that has its offsets at the end of the log, in a new segment if need be."""
+        segment = self.active
+        config = self.config
+        if last_offset - segment.base_offset > RELATIVE_OFFSET_MAX or (
+            segment.size_bytes
+            and (
+                segment.size_bytes > config.segment_bytes - size
+                or segment.waited_ms(now_ms, timestamp) > config.segment_ms - config.segment_jitter_ms
+                or segment.is_index_full(config.segment_index_bytes)
+            )
+        ):
+            self.roll(first_offset, now_ms)
+            segment = self.active
+        if leader_epoch > self.epochs.latest:
+            self.assign_epoch(leader_epoch, first_offset)
+        try:
+            segment.append(data, size, last_offset, timestamp, config.index_interval_bytes)
+        except OSError as error:
+            self._undo_write(segment, error)
+        self.end_offset = last_offset + 1
+
+    def _undo_write(self, segment: Segment, cause: OSError) -> NoReturn:
+        try:
+            segment.undo_write()
+        except OSError as error:
+            self.go_offline(f"a write failed ({cause}) and could not be undone ({error})")
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {cause}") from cause
+
+    def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        """Notes that a leader begins to write. The file is on disk before its first record is."""
+        first = not self.epochs.epochs
+        self.epochs.assign(leader_epoch, start_offset)
+        try:
+            self.write_epochs(durably=not first)
+        except OSError as error:
+            self.epochs.truncate_from_end(start_offset)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error}") from error
+
+    def write_epochs(self, *, durably: bool) -> None:
+        """The first epoch of a log may wait for the flush: should it be lost, it is found in the records."""
+        path = os.path.join(self.directory, leader_epochs.FILE_NAME)
+        if durably:
+            self.disk.write_file_durably(path, self.epochs.encode())
+        else:
+            self.add_dirty_file(self.disk.write_new_file(path, self.epochs.encode()))
+        self.epochs.dirty = False
+
+    def roll(self, base_offset: int | None = None, now_ms: int = -1) -> None:
+        """Closes the active segment and begins the next, with a producer snapshot at its base offset."""
+        self.check_online()
+        base_offset = self.end_offset if base_offset is None else base_offset
+        old = self.active
+        if base_offset == old.base_offset:
+            return
+        new = Segment(self.disk, self.files, self.directory, base_offset, sizes={}, created_ms=now_ms)
+        try:
+            self.dirty_fds += old.write_indexes()
+            self.write_snapshot(base_offset)
+            # Comes last: an empty segment left behind by a failure would end the log before its records do.
+            new.file()
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error}") from error
+        self.dirty_segments.append(old)
+        self.dirty_directories.add(self.directory)
+        new.dirty = True
+        self.segments.append(new)
+        self.active = new
+
+    def write_snapshot(self, offset: int) -> None:
+        """Writes the producer state as of `offset`, to be synced with the next flush."""
+        path = self.snapshot_path(offset)
+        self.add_dirty_file(
+            self.disk.write_new_file(path, producer_snapshot.encode(self.producers.entries.values()))
+        )
+        if not self.snapshot_offsets or self.snapshot_offsets[-1] < offset:
+            self.snapshot_offsets.append(offset)
+
+    def snapshot_path(self, offset: int) -> str:
+        return os.path.join(self.directory, offset_file_name(offset, SNAPSHOT))
+
+    def add_dirty_file(self, fd: int) -> None:
+        """Keeps the descriptor of a new file until a flush has synced it."""
+        self.dirty_fds.append(fd)
+        self.dirty_directories.add(self.directory)

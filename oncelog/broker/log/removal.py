@@ -1,0 +1,164 @@
+"""Taking things out of a log: old segments, a tail that was never agreed on, everything.
+
+The order of the steps is what makes them safe. From the front, segments go oldest first; from the end, newest
+first; so whatever a crash leaves is one contiguous log. Names that went away at the end are synced before
+anything is appended in their place: a segment that came back after a power cut would overlap new records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from oncelog.broker.log import recovery
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.log.file_names import DELETED
+from oncelog.broker.log.segment import Segment
+
+if TYPE_CHECKING:
+    from oncelog.broker.log.partition_log import PartitionLog
+
+
+@contextmanager
+def storage_errors(log: PartitionLog) -> Iterator[None]:
+    """A structural change that fails half-way leaves memory and disk apart: the log goes offline."""
+    try:
+        yield
+    except OSError as error:
+        log.go_offline(str(error))
+        raise StorageError(f"{log.directory}: {error}") from error
+
+
+def delete_segments_before(log: PartitionLog, offset: int, now_ms: int) -> list[Segment]:
+    bases = log.segments.base_offsets
+    count = 0
+    while count + 1 < len(bases) and bases[count + 1] <= offset:
+        count += 1
+    for segment in log.segments.items[:count]:
+        segment.rename(DELETED)
+    removed = log.segments.replace(0, count, [])
+    for segment in removed:
+        log.doomed.append((now_ms + log.config.file_delete_delay_ms, segment))
+        if segment in log.dirty_segments:
+            log.dirty_segments.remove(segment)
+    if removed:
+        log.positions.clear()
+        move_log_start(log, log.segments.base_offsets[0])
+        _remove_old_snapshots(log)
+    return removed
+
+
+def move_log_start(log: PartitionLog, offset: int) -> None:
+    if offset <= log.log_start_offset:
+        return
+    log.log_start_offset = offset
+    log.epochs.truncate_from_start(offset)
+    log.update_high_watermark(log.high_watermark)
+
+
+def _remove_old_snapshots(log: PartitionLog) -> None:
+    """Snapshots of deleted segments go; the newest stays, as it alone knows producers whose data is gone."""
+    first = log.segments.base_offsets[0]
+    for offset in [o for o in log.snapshot_offsets[:-1] if o < first]:
+        log.disk.unlink_if_exists(log.snapshot_path(offset))
+        log.snapshot_offsets.remove(offset)
+
+
+def remove_files(log: PartitionLog, now_ms: int) -> None:
+    """A file that cannot be removed now is not worth a log; it is tried again at the next start."""
+    due = [segment for when_ms, segment in log.doomed if when_ms <= now_ms]
+    log.doomed = [(when_ms, segment) for when_ms, segment in log.doomed if when_ms > now_ms]
+    for segment in due:
+        segment.unlink()
+
+
+def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> bool:
+    assert offset >= log.checkpointed_recovery_point, "the recovery point must be lowered on disk first"
+    if offset >= log.end_offset:
+        log.epochs.truncate_from_end(log.end_offset)
+        return False
+    if offset < log.segments.base_offsets[0]:
+        truncate_fully_and_start_at(log, offset, now_ms)
+        return True
+    keep = log.segments.floor_index(offset)
+    segment = log.segments.items[keep]
+    found = segment.find(offset)
+    _unlink_from(log, keep + 1)
+    log.active = segment
+    if found is None:
+        end_offset = max(offset, segment.read_end()[0])
+    else:
+        position, header = found
+        end_offset = min(offset, header.base_offset)
+        segment.truncate(position, end_offset)
+    _remove_snapshots_above(log, end_offset)
+    log.disk.fsync_dir(log.directory)
+    _set_end(log, end_offset)
+    recovery.rebuild_producers(log, now_ms)
+    return True
+
+
+def truncate_fully_and_start_at(log: PartitionLog, offset: int, now_ms: int) -> None:
+    assert offset >= log.checkpointed_recovery_point, "the recovery point must be lowered on disk first"
+    _unlink_from(log, 0)
+    _remove_snapshots_above(log, -1)
+    log.disk.fsync_dir(log.directory)
+    log.log_start_offset = offset
+    recovery.add_first_segment(log, offset, now_ms)
+    _set_end(log, offset)
+    log.epochs.clear()
+    log.producers.load([], now_ms)
+
+
+def _unlink_from(log: PartitionLog, index: int) -> None:
+    removed = log.segments.replace(index, len(log.segments.items), [])
+    for segment in reversed(removed):
+        if segment in log.dirty_segments:
+            log.dirty_segments.remove(segment)
+        segment.unlink()
+
+
+def _remove_snapshots_above(log: PartitionLog, offset: int) -> None:
+    for snapshot in [o for o in log.snapshot_offsets if o > offset]:
+        log.disk.unlink_if_exists(log.snapshot_path(snapshot))
+        log.snapshot_offsets.remove(snapshot)
+
+
+def _set_end(log: PartitionLog, end_offset: int) -> None:
+    log.end_offset = end_offset
+    log.log_start_offset = min(log.log_start_offset, end_offset)
+    log.recovery_point = min(log.recovery_point, end_offset)
+    if log.ticket is not None:
+        # What the flush under way syncs was cut off here; what comes in its place it does not cover.
+        log.ticket.end_offset = min(log.ticket.end_offset, end_offset)
+    log.positions.clear()
+    log.epochs.truncate_from_end(end_offset)
+    if log.epochs.dirty:
+        log.write_epochs(durably=True)
+    log.update_high_watermark(log.high_watermark)
+
+
+def write_everything(log: PartitionLog) -> None:
+    """Brings every file up to date, for a clean close."""
+    for fd in log.active.write_indexes():
+        log.add_dirty_file(fd)
+    log.active.dirty = True
+    if log.end_offset not in log.snapshot_offsets:
+        log.write_snapshot(log.end_offset)
+    if log.epochs.dirty:
+        log.write_epochs(durably=True)
+
+
+def release(log: PartitionLog) -> None:
+    """Gives up all descriptors."""
+    if log.ticket is not None:
+        log.ticket = None
+    for segment in log.segments.items:
+        segment.close_file()
+    for _, segment in log.doomed:
+        segment.close_file()
+    for fd in log.dirty_fds:
+        log.disk.close(fd)
+    log.dirty_fds = []
+    log.go_offline("it is closed")

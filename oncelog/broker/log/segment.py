@@ -1,0 +1,331 @@
+"""One segment of a log: a run of batches in a `.log` file with its indexes.
+
+The `.log` file is nothing but record batches, one behind the other, as they go over the wire. The name of
+its files is the offset at which the segment begins; see `file_names`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from oncelog.broker.log import txn_index
+from oncelog.broker.log.batch_scan import CorruptBatch, iter_headers
+from oncelog.broker.log.disk import Disk, StorageError
+from oncelog.broker.log.file_names import (
+    INDEX,
+    LOG,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX,
+    TXN_INDEX,
+    offset_file_name,
+)
+from oncelog.broker.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
+from oncelog.broker.log.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
+from oncelog.broker.log.open_files import OpenFiles
+from oncelog.broker.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
+from oncelog.broker.log.time_index import NO_TIMESTAMP, TimeIndex
+from oncelog.broker.log.txn_index import AbortedTxn
+from oncelog.protocol.records.batch import BatchHeader
+
+
+class Segment:
+    """A segment on disk. The last one of a log is active: it grows; all others only go away."""
+
+    __slots__ = (
+        "_aborted",
+        "_fd",
+        "_files",
+        "_first_timestamp",
+        "_has_txn_index",
+        "_largest_timestamp",
+        "base_offset",
+        "bytes_since_index",
+        "created_ms",
+        "directory",
+        "dirty",
+        "disk",
+        "largest_timestamp_offset",
+        "offset_index",
+        "referenced",
+        "size_bytes",
+        "suffix",
+        "time_index",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        files: OpenFiles,
+        directory: str,
+        base_offset: int,
+        *,
+        sizes: dict[str, int],
+        created_ms: int,
+        suffix: str = "",
+    ) -> None:
+        """`sizes` says which files of the segment exist and how long they are; suffix is for `.cleaned`."""
+        self.disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.suffix = suffix
+        self.created_ms = created_ms
+        self.size_bytes = sizes.get(self._name(LOG), 0)
+        self.offset_index = OffsetIndex(
+            disk, self.path(INDEX), base_offset, sizes.get(self._name(INDEX), 0) // OFFSET_ENTRY_SIZE
+        )
+        self.time_index = TimeIndex(
+            disk, self.path(TIME_INDEX), base_offset, sizes.get(self._name(TIME_INDEX), 0) // TIME_ENTRY_SIZE
+        )
+        self.bytes_since_index = 0
+        self.dirty = False
+        self.referenced = False
+        self.largest_timestamp_offset = base_offset
+        self._largest_timestamp: int | None = None if self.size_bytes else NO_TIMESTAMP
+        self._first_timestamp: int | None = None
+        self._has_txn_index = sizes.get(self._name(TXN_INDEX), 0) > 0
+        self._aborted: list[AbortedTxn] | None = None if self._has_txn_index else []
+        self._files = files
+        self._fd = -1
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path(LOG)}, {self.size_bytes} bytes)"
+
+    def _name(self, kind: str) -> str:
+        return offset_file_name(self.base_offset, kind) + self.suffix
+
+    def path(self, kind: str) -> str:
+        return os.path.join(self.directory, self._name(kind))
+
+    # -- the file of records ---------------------------------------------------------------------------------
+
+    def file(self) -> int:
+        """The descriptor of the `.log` file. It may be closed after control goes back to the event loop."""
+        self.referenced = True
+        if self._fd < 0:
+            self._files.opened(self)
+            self._fd = self.disk.open(self.path(LOG), writable=True, create=self.size_bytes == 0)
+        return self._fd
+
+    def close_file(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            self._files.closed(self)
+            self.disk.close(fd)
+
+    def append(
+        self,
+        data: bytes | bytearray | memoryview,
+        size: int,
+        last_offset: int,
+        timestamp: int,
+        index_interval: int,
+    ) -> None:
+        """Writes one batch at the end. OSError leaves bytes behind the end, which `undo_write` removes."""
+        position = self.size_bytes
+        written = self.disk.pwrite(self.file(), data, position)
+        if written != size:
+            self.disk.pwrite_all(self._fd, memoryview(data)[written:], position + written)
+        self.size_bytes = position + size
+        self.dirty = True
+        self.note_batch(position, size, last_offset, timestamp, index_interval)
+
+    def note_batch(
+        self, position: int, size: int, last_offset: int, timestamp: int, index_interval: int
+    ) -> None:
+        """Indexes a batch that is in the file at `position`."""
+        if position == 0:
+            self._first_timestamp = timestamp
+        largest = self._largest_timestamp
+        if largest is None:
+            largest = self.largest_timestamp
+        if timestamp > largest:
+            self._largest_timestamp = timestamp
+            self.largest_timestamp_offset = last_offset
+        if self.bytes_since_index > index_interval:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(self.largest_timestamp, self.largest_timestamp_offset)
+            self.bytes_since_index = 0
+        self.bytes_since_index += size
+
+    def undo_write(self) -> None:
+        """Cuts off what a failed write left behind the end."""
+        self.disk.truncate(self.file(), self.size_bytes)
+
+    # -- when to begin the next one --------------------------------------------------------------------------
+
+    def is_index_full(self, index_bytes: int) -> bool:
+        """One slot of the time index is kept for the entry that closing adds."""
+        return (
+            len(self.offset_index) >= index_bytes // OFFSET_ENTRY_SIZE
+            or len(self.time_index) >= index_bytes // TIME_ENTRY_SIZE - 1
+        )
+
+    def can_hold(self, offset: int) -> bool:
+        return offset - self.base_offset <= RELATIVE_OFFSET_MAX
+
+    def waited_ms(self, now_ms: int, timestamp: int) -> int:
+        """Age for rolling by time: in the records' own time if they have one."""
+        first = self.first_timestamp
+        return timestamp - first if first >= 0 else now_ms - self.created_ms
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch; -1 if there is no batch or it has none."""
+        if self._first_timestamp is None:
+            if self.size_bytes == 0:
+                return NO_TIMESTAMP
+            for _, header in iter_headers(self.disk, self.file(), 0, self.size_bytes):
+                self._first_timestamp = header.max_timestamp
+                break
+        return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp in the segment, from the time index if it is not known yet; -1 if none."""
+        if self._largest_timestamp is None:
+            self._largest_timestamp, self.largest_timestamp_offset = self.time_index.last()
+        return self._largest_timestamp
+
+    # -- finding ---------------------------------------------------------------------------------------------
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """Position and header of the first batch that ends at or after `offset`; None if there is none.
+
+        An index that leads to something else than a batch was damaged and is rebuilt from the records.
+        """
+        indexed, position = self.offset_index.floor_offset(offset)
+        try:
+            return self._scan_for(offset, indexed, position)
+        except CorruptBatch:
+            if position == 0:
+                raise self.damaged() from None
+        self.rebuild_indexes()
+        _, position = self.offset_index.floor_offset(offset)
+        try:
+            return self._scan_for(offset, offset, position)
+        except CorruptBatch as error:
+            raise self.damaged() from error
+
+    def _scan_for(self, offset: int, indexed: int, position: int) -> tuple[int, BatchHeader] | None:
+        start = position
+        for position, header in iter_headers(self.disk, self.file(), start, self.size_bytes):
+            if position == start and start and header.base_offset > indexed:
+                raise CorruptBatch(position, f"the index says {indexed}")
+            if header.base_offset + header.last_offset_delta >= offset:
+                return position, header
+        return None
+
+    def damaged(self) -> StorageError:
+        return StorageError(f"{self.path(LOG)} is damaged")
+
+    def read_end(self) -> tuple[int, int]:
+        """(next offset, position behind the last whole batch), from the last index entry on.
+
+        Raises CorruptBatch if the file does not end with a whole batch.
+        """
+        next_offset = self.base_offset
+        indexed, since = self.offset_index.last()
+        for position, header in iter_headers(self.disk, self.file(), since, self.size_bytes):
+            if position == since and since and header.base_offset > indexed:
+                raise CorruptBatch(position, f"the index says {indexed}")
+            next_offset = header.base_offset + header.last_offset_delta + 1
+            if header.max_timestamp > self.largest_timestamp:
+                self._largest_timestamp = header.max_timestamp
+                self.largest_timestamp_offset = next_offset - 1
+        self.bytes_since_index = self.size_bytes - since
+        return next_offset, self.size_bytes
+
+    # -- indexes ---------------------------------------------------------------------------------------------
+
+    @property
+    def aborted(self) -> list[AbortedTxn]:
+        """Transactions that were aborted by a marker in this segment, by the marker's offset."""
+        if self._aborted is None:
+            try:
+                self._aborted = txn_index.decode(self.disk.read_file(self.path(TXN_INDEX)))
+            except ValueError as error:
+                raise StorageError(f"{self.path(TXN_INDEX)} is damaged: {error}") from error
+        return self._aborted
+
+    def add_aborted(self, txn: AbortedTxn) -> None:
+        self.aborted.append(txn)
+
+    def reset_indexes(self) -> None:
+        """Forgets what the indexes say before they are built anew by `note_batch` and `add_aborted`."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._aborted = []
+        self._largest_timestamp = NO_TIMESTAMP
+        self.largest_timestamp_offset = self.base_offset
+        self.bytes_since_index = 0
+        self._first_timestamp = None
+
+    def write_indexes(self) -> list[int]:
+        """Brings the index files up to date; returns their descriptors for the caller to sync and close."""
+        self.time_index.maybe_append(self.largest_timestamp, self.largest_timestamp_offset)
+        fds = [self.offset_index.write()]
+        try:
+            fds.append(self.time_index.write())
+            if self._aborted or (self._aborted is not None and self._has_txn_index):
+                fds.append(self.disk.write_new_file(self.path(TXN_INDEX), txn_index.encode(self._aborted)))
+                self._has_txn_index = True
+        except BaseException:
+            for fd in fds:
+                self.disk.close(fd)
+            raise
+        return fds
+
+    def rebuild_indexes(self, index_interval: int = 4096) -> None:
+        """Builds the offset and time index of a closed segment from its records."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._largest_timestamp = NO_TIMESTAMP
+        self.bytes_since_index = 0
+        try:
+            for position, header in iter_headers(self.disk, self.file(), 0, self.size_bytes):
+                self.note_batch(
+                    position, header.size_bytes, header.last_offset, header.max_timestamp, index_interval
+                )
+        except CorruptBatch as error:
+            raise StorageError(f"{self.path(LOG)} is damaged {error}") from error
+        for fd in self.write_indexes():
+            self.disk.close(fd)
+
+    def truncate(self, position: int, offset: int) -> None:
+        """Cuts the segment at a batch that begins at `position` with `offset`, durably.
+
+        Without the sync, old batches could show up again behind new ones after a power cut.
+        """
+        self.disk.truncate(self.file(), position)
+        self.disk.fdatasync(self.file())
+        self.size_bytes = position
+        self.offset_index.truncate_to_position(position)
+        self.time_index.truncate_to(offset)
+        kept = [txn for txn in self.aborted if txn.last_offset < offset]
+        self._aborted = kept
+        self._largest_timestamp, self.largest_timestamp_offset = self.time_index.last()
+        if position == 0:
+            self._first_timestamp = None
+        self.read_end()
+
+    # -- leaving ---------------------------------------------------------------------------------------------
+
+    def rename(self, suffix: str) -> None:
+        """Gives the files another suffix, the records first, so that what remains names no segment."""
+        for kind in SEGMENT_SUFFIXES:
+            source = self.path(kind)
+            try:
+                self.disk.rename(
+                    source, os.path.join(self.directory, offset_file_name(self.base_offset, kind) + suffix)
+                )
+            except FileNotFoundError:
+                if kind == LOG:
+                    raise
+        self.suffix = suffix
+        self.offset_index.path = self.path(INDEX)
+        self.time_index.path = self.path(TIME_INDEX)
+
+    def unlink(self) -> None:
+        self.close_file()
+        for kind in SEGMENT_SUFFIXES:
+            self.disk.unlink_if_exists(self.path(kind))

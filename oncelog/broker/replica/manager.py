@@ -1,0 +1,134 @@
+"""The partitions of this broker, opened when they are first asked for, following the metadata image."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import TYPE_CHECKING
+
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.replica.partition import Partition
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from oncelog.broker.log.log_manager import LogManager
+    from oncelog.broker.metadata.image import MetadataImage, TopicImage
+    from oncelog.broker.runtime.clock import Clock
+    from oncelog.broker.runtime.flusher import Flusher
+
+logger = logging.getLogger(__name__)
+
+
+class ReplicaManager:
+    def __init__(
+        self,
+        broker_id: int,
+        logs: LogManager,
+        flusher: Flusher | None,
+        in_sync_count_min: Callable[[Mapping[str, str]], int],
+        clock: Clock,
+    ) -> None:
+        self._broker_id = broker_id
+        self._logs = logs
+        self._flusher = flusher
+        self._in_sync_count_min = in_sync_count_min
+        self._clock = clock
+        self._image: MetadataImage | None = None
+        self._partitions: dict[tuple[str, int], Partition] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._partitions.values()))
+
+    def leader(self, topic: str, index: int) -> Partition:
+        """The partition, if this broker leads it."""
+        partition = self._partitions.get((topic, index))
+        return partition if partition is not None else self._open(topic, index)
+
+    def name_of(self, topic_id: bytes) -> str:
+        topic = self._current_image().topic_by_id(topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return topic.name
+
+    def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Follow the image: delete logs of topics that are gone, apply configs, make logs of new topics.
+
+        Topics of the first image are opened when they are first asked for."""
+        first, self._image = self._image is None, new
+        if first or old.topics is new.topics:
+            return
+        for name, topic in old.topics.items():
+            current = new.topics.get(name)
+            if current is topic:
+                continue
+            if current is None or current.id != topic.id:
+                self._delete(topic)
+            elif current.configs != topic.configs:
+                self._reconfigure(current)
+        for name, topic in new.topics.items():
+            if old.topics.get(name) is not topic:
+                self._create(topic)
+
+    def broker_config_changed(self) -> None:
+        """A broker-level default changed, and with it every topic that does not override it."""
+        for topic in self._current_image().topics.values():
+            self._reconfigure(topic)
+
+    def close(self) -> None:
+        """Nobody may go on waiting; the logs themselves are closed by their manager."""
+        for partition in self._partitions.values():
+            partition.close()
+
+    def _current_image(self) -> MetadataImage:
+        assert self._image is not None, "the image is loaded before the first request"
+        return self._image
+
+    def _open(self, topic: str, index: int) -> Partition:
+        image = self._current_image().topics.get(topic)
+        if image is None or not 0 <= index < len(image.partitions):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{index}")
+        state = image.partitions[index]
+        if state.leader != self._broker_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {state.leader} leads {topic}-{index}")
+        in_sync_count_min = self._in_sync_count_min(image.configs)
+        try:
+            log = self._logs.create(topic, index, uuid.UUID(bytes=image.id), now_ms=self._clock.now_ms())
+        except (StorageError, OSError) as error:
+            logger.error("%s-%d cannot be opened: %s", topic, index, error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
+        partition = Partition(topic, image.id, index, log, state.leader_epoch, self._flusher)
+        partition.in_sync_count = len(state.isr)
+        partition.in_sync_count_min = in_sync_count_min
+        log.update_high_watermark(log.end_offset)
+        self._partitions[topic, index] = partition
+        return partition
+
+    def _create(self, topic: TopicImage) -> None:
+        for state in topic.partitions:
+            if state.leader == self._broker_id and (topic.name, state.index) not in self._partitions:
+                try:
+                    self._open(topic.name, state.index)
+                except KafkaError as error:
+                    logger.error("%s-%d was created but not opened: %s", topic.name, state.index, error)
+
+    def _delete(self, topic: TopicImage) -> None:
+        for state in topic.partitions:
+            partition = self._partitions.pop((topic.name, state.index), None)
+            if partition is not None:
+                partition.close()
+            try:
+                self._logs.delete(
+                    topic.name, state.index, token=uuid.uuid4().hex, now_ms=self._clock.now_ms()
+                )
+            except StorageError as error:
+                logger.error("%s", error)
+
+    def _reconfigure(self, topic: TopicImage) -> None:
+        self._logs.update_config(topic.name)
+        in_sync_count_min = self._in_sync_count_min(topic.configs)
+        for state in topic.partitions:
+            partition = self._partitions.get((topic.name, state.index))
+            if partition is not None:
+                partition.in_sync_count_min = in_sync_count_min

@@ -1,0 +1,150 @@
+"""A partition as this broker holds it: its log, its leader epoch, and how far its records are safe.
+
+The high watermark is where readers stop. On a single node it follows the flushed offset (with
+`log.flush.on.ack`) or the end of the log (without); replication will make it the least of the in-sync
+replicas' ends. Whatever waits for records to be safe waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.log.log_writer import AppendResult
+from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.producer_state import AppendOrigin
+from oncelog.broker.runtime.waiters import AckCallback, AckWaiters, FetchWaiter
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from oncelog.broker.runtime.flusher import Flusher
+    from oncelog.protocol.records.batch import BatchHeader
+
+
+class Partition:
+    __slots__ = (
+        "_acks",
+        "_appended_bytes",
+        "_flusher",
+        "_offline",
+        "fetch_waiters",
+        "in_sync_count",
+        "in_sync_count_min",
+        "index",
+        "leader_epoch",
+        "log",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        log: PartitionLog,
+        leader_epoch: int,
+        flusher: Flusher | None,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self._flusher = flusher
+        self._acks = AckWaiters()
+        self._appended_bytes = 0
+        """Since the high watermark last moved: what long polls may expect of its next move."""
+        self._offline: KafkaError | None = None
+        self.fetch_waiters: set[FetchWaiter] = set()
+        self.in_sync_count = 1
+        self.in_sync_count_min = 1
+
+    def append(
+        self,
+        records: memoryview,
+        header: BatchHeader,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendResult:
+        """Append one checked batch. It is safe, and readable, once the high watermark has passed it."""
+        self.check_online()
+        try:
+            result = self.log.append(
+                records, header, origin=origin, leader_epoch=self.leader_epoch, now_ms=now_ms
+            )
+        except StorageError as error:
+            self.failed(error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
+        if not result.duplicate:
+            self._appended_bytes += result.size_bytes
+            if self._flusher is not None:
+                self._flusher.mark_dirty(self)
+            else:
+                self._advance(self.log.end_offset)
+        return result
+
+    def when_safe(self, offset: int, callback: AckCallback) -> None:
+        """Call back once everything below `offset` is safe, or never can be. Not for what already is."""
+        self._acks.add(offset, callback)
+
+    def flushed(self) -> None:
+        self._advance(self.log.flushed_offset)
+
+    def failed(self, error: StorageError) -> None:
+        """The disk failed us: no ack may be given for what is not known to be durable."""
+        self._offline = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        self._acks.fail(self._offline)
+        self._wake_fetches()
+
+    def close(self) -> None:
+        """The partition is deleted or its broker stops: nobody may go on waiting for it."""
+        self._offline = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is no longer here")
+        self._acks.fail(self._offline)
+        self._wake_fetches()
+
+    def check_online(self) -> None:
+        if self._offline is not None:
+            raise self._offline
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """Refuse a client whose idea of the leader is older or newer than ours (KIP-320)."""
+        if epoch == -1 or epoch == self.leader_epoch:
+            return
+        if epoch < self.leader_epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
+        raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
+
+    def check_enough_in_sync(self) -> None:
+        """acks=all promises that `min.insync.replicas` have the records."""
+        if self.in_sync_count < self.in_sync_count_min:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.in_sync_count} in-sync replicas are fewer than min.insync.replicas={self.in_sync_count_min}",
+            )
+
+    def readable_end(self, read_committed: bool) -> int:
+        return self.log.last_stable_offset if read_committed else self.log.high_watermark
+
+    def epoch_of(self, offset: int) -> int:
+        """The leader epoch in which the record at `offset` was written, -1 where that is not known."""
+        return self.log.epochs.epoch_for_offset(offset)
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch up to `epoch` that the log has, and the offset at which it ended."""
+        return self.log.offset_for_epoch(epoch)
+
+    def _advance(self, offset: int) -> None:
+        log = self.log
+        if offset <= log.high_watermark:
+            return
+        log.update_high_watermark(offset)
+        self._acks.reached(offset)
+        if self.fetch_waiters:
+            for waiter in list(self.fetch_waiters):
+                waiter.grew(self._appended_bytes)
+        self._appended_bytes = 0
+
+    def _wake_fetches(self) -> None:
+        for waiter in list(self.fetch_waiters):
+            waiter.wake()

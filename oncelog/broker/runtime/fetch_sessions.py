@@ -1,0 +1,146 @@
+"""Fetch sessions (KIP-227): a client names its partitions once and then sends and gets only what changed.
+
+A session belongs to the broker's memory alone: when it is lost, the client is told (FETCH_SESSION_ID_NOT_FOUND)
+and begins a new one. The number of sessions is bounded; when none is free and none may be evicted, a client is
+served without a session, which costs it bytes but nothing else.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+_EPOCH_MAX = 2**31 - 1
+
+PartitionKey = tuple[bytes | str, int]
+"""Topic id or, before version 13, topic name; and the partition's index."""
+
+
+class SessionPartition:
+    """What a client asked of one partition, and what it was last told about it."""
+
+    __slots__ = ("key", "request", "sent_high_watermark", "sent_log_start_offset")
+
+    def __init__(self, key: PartitionKey, request: FetchPartition) -> None:
+        self.key = key
+        self.request = request
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
+
+    def is_news(self, data: PartitionData) -> bool:
+        """Whether an incremental answer has to mention the partition."""
+        return bool(
+            data.error_code
+            or data.records
+            or data.high_watermark != self.sent_high_watermark
+            or data.log_start_offset != self.sent_log_start_offset
+            or data.diverging_epoch.epoch >= 0
+        )
+
+    def remember(self, data: PartitionData) -> None:
+        """An error is told again each time, until it is gone."""
+        failed = bool(data.error_code)
+        self.sent_high_watermark = -1 if failed else data.high_watermark
+        self.sent_log_start_offset = -1 if failed else data.log_start_offset
+
+
+class FetchSession:
+    __slots__ = ("by_id", "epoch", "last_used", "partitions", "session_id")
+
+    def __init__(self, session_id: int, by_id: bool, now_seconds: float) -> None:
+        self.session_id = session_id
+        self.by_id = by_id
+        self.epoch = 1
+        self.last_used = now_seconds
+        self.partitions: OrderedDict[PartitionKey, SessionPartition] = OrderedDict()
+
+    def update(self, request: FetchRequest, by_id: bool) -> None:
+        for key, partition in requested_partitions(request, by_id):
+            known = self.partitions.get(key)
+            if known is None:
+                self.partitions[key] = SessionPartition(key, partition)
+            else:
+                known.request = partition
+        for topic in request.forgotten_topics_data:
+            name = topic.topic_id if by_id else topic.topic
+            for index in topic.partitions:
+                self.partitions.pop((name, index), None)
+
+    def served(self, key: PartitionKey) -> None:
+        """Its turn is over: next time the others come first, so that none starves."""
+        self.partitions.move_to_end(key)
+
+
+class FetchSessions:
+    """All sessions, the least recently used first."""
+
+    def __init__(self, count_max: int, eviction_seconds: float = 120.0) -> None:
+        self._count_max = count_max
+        self._eviction_seconds = eviction_seconds
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, request: FetchRequest, by_id: bool, now_seconds: float) -> FetchSession | None:
+        """The session that a request belongs to, brought up to date; None for a fetch without one."""
+        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            self._sessions.pop(request.session_id, None)
+            if request.session_epoch == FINAL_EPOCH:
+                return None
+            return self._create(request, by_id, now_seconds)
+        return self._continue(request, by_id, now_seconds)
+
+    def _create(self, request: FetchRequest, by_id: bool, now_seconds: float) -> FetchSession | None:
+        if not request.topics or not self._make_place(now_seconds):
+            return None
+        session_id = 0
+        while session_id == 0 or session_id in self._sessions:
+            session_id = random.randint(1, 2**31 - 1)
+        session = self._sessions[session_id] = FetchSession(session_id, by_id, now_seconds)
+        session.update(request, by_id)
+        return session
+
+    def _continue(self, request: FetchRequest, by_id: bool, now_seconds: float) -> FetchSession:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if request.session_epoch != session.epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_id != by_id:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
+        session.last_used = now_seconds
+        self._sessions.move_to_end(session.session_id)
+        session.update(request, by_id)
+        if not session.partitions:
+            del self._sessions[session.session_id]
+        return session
+
+    def _make_place(self, now_seconds: float) -> bool:
+        if len(self._sessions) < self._count_max:
+            return True
+        if not self._sessions:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now_seconds - oldest.last_used < self._eviction_seconds:
+            return False
+        del self._sessions[oldest.session_id]
+        return True
+
+
+def requested_partitions(request: FetchRequest, by_id: bool) -> Iterator[tuple[PartitionKey, FetchPartition]]:
+    for topic in request.topics:
+        name = topic.topic_id if by_id else topic.topic
+        for partition in topic.partitions:
+            yield (name, partition.partition), partition
+
+
+def sessionless_partitions(request: FetchRequest, by_id: bool) -> Iterable[SessionPartition]:
+    return [SessionPartition(key, partition) for key, partition in requested_partitions(request, by_id)]

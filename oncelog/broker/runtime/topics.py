@@ -1,0 +1,70 @@
+"""Changes to topics, as handlers and the broker itself ask for them."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from oncelog.broker.config.checks import check_topic_configs
+from oncelog.broker.metadata.topic_plans import (
+    CreatedTopic,
+    NewTopic,
+    TopicLimits,
+    plan_create_topics,
+)
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from oncelog.broker.runtime.services import Services
+
+AUTO_CREATED_PER_REQUEST_MAX = 100
+"""A request that names more unknown topics than this is more likely a mistake than a wish."""
+
+
+def topic_limits(services: Services) -> TopicLimits:
+    return TopicLimits(
+        default_partition_count=services.config.int("num.partitions"),
+        default_replication_factor=services.config.int("default.replication.factor"),
+    )
+
+
+def placement_start() -> int:
+    """Where to begin handing out replicas, so that the first broker does not get the first of everything."""
+    return random.randrange(1 << 16)
+
+
+async def create_topics(
+    services: Services, topics: Sequence[NewTopic], *, validate_only: bool = False
+) -> list[CreatedTopic]:
+    def refusal(configs: Mapping[str, str]) -> str | None:
+        try:
+            check_topic_configs(configs, services.config)
+        except KafkaError as error:
+            return error.message
+        return None
+
+    start = placement_start()
+    topic_ids = [uuid.uuid4().bytes for _ in topics]
+    return await services.metadata.change(
+        lambda image: plan_create_topics(
+            image,
+            topics,
+            limits=topic_limits(services),
+            check_configs=refusal,
+            topic_ids=topic_ids,
+            placement_start=start,
+            validate_only=validate_only,
+        )
+    )
+
+
+async def auto_create_topics(services: Services, names: list[str]) -> dict[str, ErrorCode]:
+    """Create topics that a client merely named, with the broker's defaults; the codes of those refused."""
+    results = await create_topics(services, [NewTopic(name) for name in names[:AUTO_CREATED_PER_REQUEST_MAX]])
+    return {
+        result.name: result.outcome.code
+        for result in results
+        if result.outcome.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    }

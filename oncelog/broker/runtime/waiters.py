@@ -1,0 +1,99 @@
+"""Requests that wait: acks for records to become durable, long polls for records to come.
+
+Nothing here polls. A partition calls its waiters when its high watermark moves or when it fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from oncelog.protocol.errors import KafkaError
+
+T = TypeVar("T")
+AckCallback = Callable[[KafkaError | None], None]
+
+
+class AckWaiters:
+    """Callbacks of one partition in the order of the offsets that they wait for."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, AckCallback]] = deque()
+
+    def add(self, offset: int, callback: AckCallback) -> None:
+        """Call back once the high watermark has reached `offset`. A retry of an old batch asks for less than
+        the newest waiter, which then merely keeps it waiting a moment longer."""
+        self._waiting.append((offset, callback))
+
+    def reached(self, high_watermark: int) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= high_watermark:
+            waiting.popleft()[1](None)
+
+    def fail(self, error: KafkaError) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for _, callback in waiting:
+            callback(error)
+
+
+class AckCountdown(Generic[T]):
+    """Gives `value` as the result of a future once several partitions have called back."""
+
+    __slots__ = ("_remaining", "_value", "future")
+
+    def __init__(self, value: T) -> None:
+        self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._value = value
+        self._remaining = 0
+
+    def expect(self) -> None:
+        self._remaining += 1
+
+    def arrived(self) -> None:
+        self._remaining -= 1
+        if not self._remaining and not self.future.done():
+            self.future.set_result(self._value)
+
+
+class Watched(Protocol):
+    """Something that calls `FetchWaiter.grew`: a partition."""
+
+    fetch_waiters: set[FetchWaiter]
+
+
+class FetchWaiter:
+    """A long poll: done when enough bytes came to any of its partitions, when one fails, or by time."""
+
+    __slots__ = ("_missing_bytes", "_partitions", "_timer", "future")
+
+    def __init__(self, partitions: Sequence[Watched], missing_bytes: int, wait_ms: float) -> None:
+        loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[None] = loop.create_future()
+        self._partitions = partitions
+        self._missing_bytes = missing_bytes
+        self._timer = loop.call_later(wait_ms / 1000, self._finish)
+        self.future.add_done_callback(self._detach)
+        for partition in partitions:
+            partition.fetch_waiters.add(self)
+
+    def grew(self, size_bytes: int) -> None:
+        self._missing_bytes -= size_bytes
+        if self._missing_bytes <= 0:
+            self._finish()
+
+    def wake(self) -> None:
+        """Something other than new records happened to a partition: let the fetch look again."""
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self.future.done():
+            self.future.set_result(None)
+
+    def _detach(self, _: asyncio.Future[None]) -> None:
+        self._timer.cancel()
+        for partition in self._partitions:
+            partition.fetch_waiters.discard(self)

@@ -1,0 +1,192 @@
+"""From a frame to a handler and back: one look-up, one version check, one mapping of errors.
+
+Handlers and message declarations are imported when their API is first asked for, so that a broker starts
+without loading all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from oncelog.broker.handlers import APIS, Api
+from oncelog.broker.runtime.context import NO_REPLY, RequestContext
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.compiler import Parts, decode, encode_into
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from oncelog.protocol.headers import decode_request_rest, decode_request_start, encode_response_header
+from oncelog.protocol.messages import request_class, response_class
+
+if TYPE_CHECKING:
+    from oncelog.broker.runtime.services import Services
+    from oncelog.broker.server.connection import Connection
+    from oncelog.protocol.schema import Message
+
+logger = logging.getLogger(__name__)
+
+ErrorReply = Callable[[Any, KafkaError, RequestContext], "Message"]
+
+
+class Reply:
+    """The answer to one request, now or later."""
+
+    __slots__ = ("done", "failure", "on_done", "parts", "pipelined", "task", "throttle_time_ms")
+
+    def __init__(self, pipelined: bool) -> None:
+        self.done = False
+        self.parts: Parts | None = None
+        """None when done means that nothing is sent (acks=0)."""
+        self.failure: str | None = None
+        """Why the connection is to be closed instead of answered."""
+        self.pipelined = pipelined
+        self.throttle_time_ms = 0
+        self.on_done: Callable[[Reply], None] | None = None
+        self.task: asyncio.Future[Any] | None = None
+
+    def finish(self, parts: Parts | None) -> None:
+        self.parts = parts
+        self._set_done()
+
+    def fail(self, reason: str) -> None:
+        self.failure = reason
+        self._set_done()
+
+    def cancel(self) -> None:
+        """The peer is gone: whatever the handler waits for need not come."""
+        self.on_done = None
+        if self.task:
+            self.task.cancel()
+
+    def _set_done(self) -> None:
+        self.done = True
+        if self.on_done:
+            self.on_done(self)
+
+
+class _Route:
+    """An API with its handler and its messages loaded."""
+
+    __slots__ = ("api", "error_reply", "flexible_from", "handle", "request", "response")
+
+    def __init__(self, api: Api) -> None:
+        module = import_module(f"oncelog.broker.handlers.{api.key.stem}")
+        self.api = api
+        self.request = request_class(api.key)
+        self.response = response_class(api.key)
+        self.flexible_from = self.request.FLEXIBLE.first if any(self.request.FLEXIBLE) else 1 << 15
+        self.handle: Callable[[Any, RequestContext], Any] = module.handle
+        self.error_reply: ErrorReply = getattr(module, "error_reply", self._top_level_error)
+
+    def _top_level_error(self, _: Message, error: KafkaError, __: RequestContext) -> Message:
+        """An answer that says only what went wrong, for the APIs that have such a field."""
+        names = {field.name for field in self.response.fields()}
+        if "error_code" not in names:
+            raise AssertionError(f"{self.api.key.camel} needs an error_reply of its own") from error
+        values: dict[str, Any] = {"error_code": error.code}
+        if "error_message" in names:
+            values["error_message"] = error.message
+        return self.response(**values)
+
+
+class Dispatcher:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._routes: dict[int, _Route] = {}
+        self.frame_size_bytes_max = services.config.int("socket.request.max.bytes")
+
+    def dispatch(self, frame: memoryview, connection: Connection) -> Reply:
+        """Start to handle a request. ProtocolError means: close without an answer."""
+        key, version, correlation_id = decode_request_start(frame)
+        route = self._routes.get(key) or self._load(key)
+        if not route.api.version_min <= version <= route.api.version_max:
+            if key != ApiKey.API_VERSIONS:
+                raise ProtocolError(f"{route.api.key.camel} has no version {version} here")
+            return self._unsupported_api_versions(route, correlation_id, connection)
+        flexible = version >= route.flexible_from
+        client_id, position = decode_request_rest(frame, flexible)
+        request = decode(route.request, version, frame, position)
+        context = RequestContext(self._services, version, client_id, connection)
+        reply = Reply(route.api.pipelined)
+        header = encode_response_header(key, correlation_id, flexible)
+        try:
+            result = route.handle(request, context)
+        except Exception as error:
+            result = self._error_message(route, request, context, error, reply)
+        if inspect.isawaitable(result):
+            self._wait(result, route, request, context, header, reply)
+        else:
+            self._finish(result, header, context, reply)
+        reply.throttle_time_ms = context.throttle_time_ms
+        return reply
+
+    def _load(self, key: int) -> _Route:
+        api = APIS.get(key)
+        if api is None:
+            raise ProtocolError(f"no API has the key {key} here")
+        return self._routes.setdefault(key, _Route(api))
+
+    def _wait(
+        self,
+        result: Awaitable[Any],
+        route: _Route,
+        request: Message,
+        context: RequestContext,
+        header: bytes,
+        reply: Reply,
+    ) -> None:
+        def settled(done: asyncio.Future[Any]) -> None:
+            if done.cancelled():
+                return
+            error = done.exception()
+            if error is None:
+                value = done.result()
+            elif isinstance(error, Exception):
+                value = self._error_message(route, request, context, error, reply)
+            else:
+                raise error
+            self._finish(value, header, context, reply)
+
+        reply.task = asyncio.ensure_future(result)
+        reply.task.add_done_callback(settled)
+
+    def _finish(self, result: Any, header: bytes, context: RequestContext, reply: Reply) -> None:
+        if reply.failure is not None:
+            return
+        if result is NO_REPLY:
+            reply.finish(None)
+            return
+        parts: Parts = [header]
+        encode_into(result, context.version, parts)
+        reply.finish(parts)
+
+    def _error_message(
+        self, route: _Route, request: Message, context: RequestContext, error: Exception, reply: Reply
+    ) -> Message | None:
+        """A refusal becomes the API's error answer; a bug of ours is logged and closes the connection."""
+        if isinstance(error, ProtocolError):
+            reply.fail(str(error))
+            return None
+        if not isinstance(error, KafkaError):
+            logger.error("%s failed: %r", route.api.key.camel, error, exc_info=error)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; see its log")
+        try:
+            return route.error_reply(request, error, context)
+        except AssertionError as missing:
+            logger.error("%s", missing)
+            reply.fail(f"{route.api.key.camel} failed")
+            return None
+
+    def _unsupported_api_versions(self, route: _Route, correlation_id: int, connection: Connection) -> Reply:
+        """An ApiVersions of the future is answered in version 0, so that its client can step down (KIP-511)."""
+        context = RequestContext(self._services, 0, None, connection)
+        reply = Reply(pipelined=False)
+        error = KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        message = route.error_reply(route.request(), error, context)
+        self._finish(
+            message, encode_response_header(ApiKey.API_VERSIONS, correlation_id, False), context, reply
+        )
+        return reply

@@ -1,0 +1,60 @@
+"""How many connections may be open, in all and from one address, and how fast new ones may come."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+logger = logging.getLogger(__name__)
+
+
+class ConnectionLimits:
+    """Counts open connections against `max.connections`, `max.connections.per.ip` and a rate.
+
+    A connection over a limit is accepted and closed at once, which is the only way to tell its peer.
+    """
+
+    def __init__(
+        self,
+        count_max: int,
+        count_per_host_max: int,
+        overrides: dict[str, int],
+        created_per_second_max: int,
+    ) -> None:
+        self._count_max = count_max
+        self._count_per_host_max = count_per_host_max
+        self._overrides = overrides
+        self._created_per_second_max = created_per_second_max
+        self._count = 0
+        self._count_by_host: Counter[str] = Counter()
+        self._second = 0
+        self._created_in_second = 0
+
+    def admit(self, host: str, now_seconds: float) -> bool:
+        reason = self._refusal(host, now_seconds)
+        if reason:
+            logger.warning("refused a connection from %s: %s", host, reason)
+            return False
+        self._count += 1
+        self._count_by_host[host] += 1
+        return True
+
+    def release(self, host: str) -> None:
+        self._count -= 1
+        self._count_by_host[host] -= 1
+        if not self._count_by_host[host]:
+            del self._count_by_host[host]
+
+    def _refusal(self, host: str, now_seconds: float) -> str | None:
+        if self._count >= self._count_max:
+            return f"max.connections={self._count_max} are open"
+        host_max = self._overrides.get(host, self._count_per_host_max)
+        if self._count_by_host[host] >= host_max:
+            return f"max.connections.per.ip={host_max} are open from this address"
+        if int(now_seconds) != self._second:
+            self._second = int(now_seconds)
+            self._created_in_second = 0
+        self._created_in_second += 1
+        if self._created_in_second > self._created_per_second_max:
+            return f"max.connection.creation.rate={self._created_per_second_max} per second is exceeded"
+        return None

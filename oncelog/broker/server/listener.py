@@ -1,0 +1,123 @@
+"""Accepting connections on one address, and looking after those that are open."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from oncelog.broker.server.connection import Connection
+from oncelog.broker.server.limits import ConnectionLimits
+
+if TYPE_CHECKING:
+    from oncelog.broker.config.listeners import ListenerAddress
+    from oncelog.broker.server.dispatch import Dispatcher
+
+logger = logging.getLogger(__name__)
+
+TICK_SECONDS = 2.0
+STALLED_SECONDS_MAX = 30.0
+"""A peer that is in the middle of a frame, or owes us reading an answer, must make progress within this."""
+
+
+class ListenError(Exception):
+    """An address cannot be listened on."""
+
+
+class Listener:
+    def __init__(
+        self, address: ListenerAddress, dispatcher: Dispatcher, limits: ConnectionLimits, idle_ms_max: int
+    ) -> None:
+        self.name = address.name
+        self._address = address
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._idle_seconds_max = idle_ms_max / 1000
+        self._connections: set[Connection] = set()
+        self._server: asyncio.Server | None = None
+        self._tick: asyncio.TimerHandle | None = None
+        self.monotonic = time.monotonic
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    async def bind(self) -> None:
+        """Take the address, so that its port is known; connections wait until `serve`."""
+        loop = asyncio.get_running_loop()
+        host, port = self._address.host or None, self._address.port
+        try:
+            self._server = await loop.create_server(
+                lambda: Connection(self, self._dispatcher),
+                host,
+                port,
+                backlog=1024,
+                reuse_address=True,
+                start_serving=False,
+            )
+        except OSError as error:
+            raise ListenError(self._explain(error)) from None
+
+    async def serve(self) -> None:
+        assert self._server is not None
+        await self._server.start_serving()
+        self._tick = asyncio.get_running_loop().call_later(TICK_SECONDS, self._look_after)
+
+    async def stop(self) -> None:
+        """Stop accepting, then drop what is open; clients reconnect to wherever the topics are."""
+        if self._tick:
+            self._tick.cancel()
+        if self._server:
+            self._server.close()
+            for connection in list(self._connections):
+                connection.close("the broker is stopping")
+            await self._server.wait_closed()
+
+    def admit(self, connection: Connection) -> bool:
+        if not self._limits.admit(connection.peer_host, self.monotonic()):
+            return False
+        self._connections.add(connection)
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
+            self._limits.release(connection.peer_host)
+
+    def _look_after(self) -> None:
+        now = self.monotonic()
+        for connection in list(self._connections):
+            quiet_seconds = now - connection.last_progress
+            paused_since = connection.write_paused_since
+            if paused_since is not None and now - paused_since > STALLED_SECONDS_MAX:
+                connection.close("it does not read its answers")
+            elif connection.in_flight:
+                continue
+            elif connection.mid_frame and quiet_seconds > STALLED_SECONDS_MAX:
+                connection.close("it stopped in the middle of a request")
+            elif quiet_seconds > self._idle_seconds_max:
+                connection.close("idle for connections.max.idle.ms")
+            elif quiet_seconds > TICK_SECONDS:
+                connection.trim()
+        self._tick = asyncio.get_running_loop().call_later(TICK_SECONDS, self._look_after)
+
+    def _explain(self, error: OSError) -> str:
+        where = f"{self._address.host}:{self._address.port}"
+        if error.errno == errno.EADDRINUSE:
+            return (
+                f"cannot listen on {where}: the port is in use; stop what holds it or pass --listen HOST:PORT"
+            )
+        if error.errno == errno.EACCES:
+            return f"cannot listen on {where}: not permitted; ports below 1024 need privileges"
+        if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+            return f"cannot listen on {where}: this machine has no such address; check `listeners`"
+        return f"cannot listen on {where}: {error.strerror or error}"

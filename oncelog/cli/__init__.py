@@ -1,0 +1,1 @@
+"""The `oncelog` command. `main` loads only the module of the verb that was asked for."""

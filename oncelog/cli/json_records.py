@@ -1,0 +1,117 @@
+"""Records as JSON lines, for `consume --json` and `produce --json`; what one writes the other reads.
+
+Bytes that are UTF-8 are a string; others are `{"base64": "…"}`. Headers are a list of [name, value], since a
+name may come twice; an object is understood as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any, NamedTuple
+
+from oncelog.client.consumer import ConsumedRecord
+from oncelog.protocol.records.batch import TimestampType
+
+_FIELDS = {
+    "key",
+    "value",
+    "headers",
+    "partition",
+    "timestamp",
+    # What consume writes beside them is read and has no effect.
+    "topic",
+    "offset",
+    "timestamp_type",
+}
+
+
+class OutgoingRecord(NamedTuple):
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+def to_json(topic: str, consumed: ConsumedRecord) -> bytes:
+    record = consumed.record
+    shown = {
+        "topic": topic,
+        "partition": consumed.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "timestamp_type": "append" if consumed.timestamp_type is TimestampType.LOG_APPEND_TIME else "create",
+        "key": _show(record.key),
+        "value": _show(record.value),
+        "headers": [[_show_name(name), _show(value)] for name, value in record.headers],
+    }
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def from_json(line: bytes) -> OutgoingRecord:
+    """Raises ValueError with what is wrong."""
+    try:
+        data = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} (column {error.colno})") from None
+    except UnicodeDecodeError:
+        raise ValueError("not JSON: it is not UTF-8") from None
+    if not isinstance(data, dict):
+        raise ValueError("not a JSON object")
+    unknown = sorted(data.keys() - _FIELDS)
+    if unknown:
+        raise ValueError(f"unknown field {unknown[0]!r}; a record has key, value, headers, partition, timestamp")
+    return OutgoingRecord(
+        _read(data.get("value"), "value"),
+        _read(data.get("key"), "key"),
+        _read_headers(data.get("headers")),
+        _read_number(data.get("partition"), "partition"),
+        _read_number(data.get("timestamp"), "timestamp"),
+    )
+
+
+def _show(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _show_name(name: str) -> str:
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _read(value: Any, field: str) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, dict) and value.keys() == {"base64"} and isinstance(value["base64"], str):
+        try:
+            return base64.b64decode(value["base64"], validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"{field} is not base64: {error}") from None
+    raise ValueError(f'{field} must be a string, null or {{"base64": "..."}}')
+
+
+def _read_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...]:
+    if headers is None:
+        return ()
+    pairs = list(headers.items()) if isinstance(headers, dict) else headers
+    if not isinstance(pairs, list) or not all(
+        isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs
+    ):
+        raise ValueError("headers must be an object, or a list of [name, value]")
+    return tuple((name, _read(value, f"header {name!r}")) for name, value in pairs)
+
+
+def _read_number(value: Any, field: str) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{field} must be a number from 0")
+    return value

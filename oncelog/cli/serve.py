@@ -1,0 +1,124 @@
+"""`oncelog serve`: run a broker until it is told to stop.
+
+Imports are few and late, because people wait for this command: it answers its first request in a third of a
+second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oncelog.broker.app import BrokerApp
+    from oncelog.broker.config.broker_config import BrokerConfig
+
+DESCRIPTION = "Serve Kafka clients. Without options: 127.0.0.1:9092, data in ./data."
+EPILOG = """settings: Kafka's own names, by --config FILE, then KAFKA_* and ONCELOG_* variables, then -o key=value.
+  oncelog serve --data /var/lib/oncelog --listen 0.0.0.0:9092 --advertise kafka.example.com:9092
+  oncelog serve -o num.partitions=4 -o log.flush.on.ack=false
+  ONCELOG_LOG_RETENTION_HOURS=1 oncelog serve"""
+
+EXIT_FAILED = 1
+EXIT_BAD_SETTING = 2
+
+
+def run(argv: list[str]) -> int:
+    options = _parser().parse_args(argv)
+    logging.basicConfig(
+        level=options.log_level.upper(),
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    from oncelog.broker.config.values import ConfigError
+
+    try:
+        config = _load(options)
+        from oncelog.broker.app import BrokerApp
+
+        app = BrokerApp(config)
+    except ConfigError as error:
+        return _fail(str(error), EXIT_BAD_SETTING)
+    for note in (*config.notes, *app.addresses.notes):
+        print(f"note: {note}", file=sys.stderr)
+
+    from oncelog.broker.log.disk import StorageError
+    from oncelog.broker.metadata.store import MetadataStoreError
+    from oncelog.broker.runtime import event_loop
+    from oncelog.broker.server.listener import ListenError
+
+    try:
+        return event_loop.run(_serve(app))
+    except (StorageError, MetadataStoreError, ListenError) as error:
+        return _fail(str(error), EXIT_FAILED)
+    except OSError as error:
+        return _fail(f"{error.filename or 'the system'}: {error.strerror or error}", EXIT_FAILED)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="oncelog serve",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", metavar="DIR", help="where the data is kept (default ./data)")
+    parser.add_argument("--listen", metavar="HOST:PORT", help="where to listen (default 127.0.0.1:9092)")
+    parser.add_argument("--advertise", metavar="HOST:PORT", help="what clients are told to connect to")
+    parser.add_argument("--config", metavar="FILE", type=Path, help="a server.properties file")
+    parser.add_argument(
+        "-o", dest="options", metavar="KEY=VALUE", action="append", default=[], help="one setting; repeatable"
+    )
+    parser.add_argument(
+        "--log-level", default="warning", choices=("debug", "info", "warning", "error"), help="what to log"
+    )
+    return parser
+
+
+def _load(options: argparse.Namespace) -> BrokerConfig:
+    from oncelog.broker.config.broker_config import Setting
+    from oncelog.broker.config.listeners import plaintext_listener
+    from oncelog.broker.config.load import load_config
+
+    flags = []
+    if options.data is not None:
+        flags.append(Setting("log.dirs", options.data, "--data"))
+    if options.listen is not None:
+        flags.append(Setting("listeners", plaintext_listener(options.listen), "--listen"))
+    if options.advertise is not None:
+        flags.append(Setting("advertised.listeners", plaintext_listener(options.advertise), "--advertise"))
+    return load_config(file=options.config, environment=os.environ, options=options.options, flags=flags)
+
+
+async def _serve(app: BrokerApp) -> int:
+    import asyncio
+
+    stopping = app.stopping
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signal_number, stopping.set)
+    await app.start()
+    _announce(app)
+    await stopping.wait()
+    await app.stop()
+    return 0
+
+
+def _announce(app: BrokerApp) -> None:
+    addresses = [f"{host}:{port}" for host, port in app.advertised.values()]
+    print(f"oncelog is listening on {addresses[0]}, data in {os.path.abspath(app.config.data_dir)}")
+    for name, (host, port) in list(app.advertised.items())[1:]:
+        print(f"  listener {name}: {host}:{port}")
+    print(f"connect with bootstrap.servers={addresses[0]}  (try: oncelog topics list -b {addresses[0]})")
+    # Testcontainers and others wait for this line of Apache Kafka's log.
+    print(f"[KafkaServer id={app.config.node_id}] started (oncelog.Server)", flush=True)
+
+
+def _fail(line: str, code: int) -> int:
+    print(f"oncelog: {line}", file=sys.stderr)
+    return code

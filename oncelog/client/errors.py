@@ -1,0 +1,40 @@
+"""What can go wrong between a client and its cluster. Each message is one line for people.
+
+A refusal by a broker is a `protocol.errors.KafkaError`; the classes here are about reaching one at all.
+"""
+
+from __future__ import annotations
+
+from oncelog.protocol.errors import ErrorCode
+
+
+class ClientError(Exception):
+    """The request got no answer, or none that could be used."""
+
+
+class BrokerUnavailable(ClientError):
+    """No connection came about, so nothing was sent."""
+
+
+class ConnectionLost(ClientError):
+    """The connection ended while an answer was due: the request may or may not have been carried out."""
+
+
+class RequestTimeout(ClientError):
+    """No answer came in time: the request may or may not have been carried out."""
+
+
+class UnsupportedRequest(ClientError):
+    """The broker does not have this API, or no version of it that we know."""
+
+
+class UnknownTopic(ClientError):
+    """The cluster has no such topic or partition."""
+
+
+def known_code(code: int) -> ErrorCode:
+    """A broker newer than this client may have codes that we cannot name."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,75 @@
+"""From a declaration and a version to straight-line encode and decode functions, made on first use.
+
+Neighbouring fixed-width fields become one `struct` call, loops over nested structs are written inline, and a
+field that the version does not have costs one assignment of its default. The generated source is registered
+with linecache, so a traceback shows it and a debugger steps through it; `source()` returns it for reading.
+
+Promise of every decoder: a good value or ProtocolError, whatever the bytes. Before an array is allocated, its
+count is checked against the bytes that are left and against a budget of elements for the whole message, so a
+short frame cannot claim a long list.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from oncelog.protocol.codegen import Writer
+from oncelog.protocol.codegen_decode import DecodeWriter
+from oncelog.protocol.codegen_encode import EncodeWriter
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.primitives import Buffer
+from oncelog.protocol.schema import Message
+
+M = TypeVar("M", bound=Message)
+Parts = list[Buffer]
+Decoder = Callable[[memoryview, int], tuple[Any, int]]
+Encoder = Callable[[Any, Callable[[Buffer], None]], None]
+
+_decoders: dict[tuple[type[Message], int], Decoder] = {}
+_encoders: dict[tuple[type[Message], int], Encoder] = {}
+
+
+def decode(message: type[M], version: int, buf: Buffer, position: int = 0) -> M:
+    """The message in `buf` from `position`; bytes behind it are ignored, as Kafka ignores them."""
+    value, _ = decode_from(message, version, buf, position)
+    return value
+
+
+def decode_from(message: type[M], version: int, buf: Buffer, position: int = 0) -> tuple[M, int]:
+    """Like `decode`, with the position behind the message."""
+    decoder = _decoders.get((message, version)) or _compile_decoder(message, version)
+    try:
+        return decoder(memoryview(buf), position)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"{message.__name__} v{version} is malformed: {error}") from None
+
+
+def encode(value: Message, version: int) -> bytes:
+    parts: Parts = []
+    encode_into(value, version, parts)
+    return b"".join(parts)
+
+
+def encode_into(value: Message, version: int, parts: Parts) -> None:
+    """Append the encoding to `parts`; a `Records` value is appended as it is, without a copy."""
+    message = type(value)
+    encoder = _encoders.get((message, version)) or _compile_encoder(message, version)
+    encoder(value, parts.append)
+
+
+def source(message: type[Message], version: int, direction: str) -> str:
+    """The generated source of `decode` or `encode`, for people."""
+    writer: type[Writer] = DecodeWriter if direction == "decode" else EncodeWriter
+    return writer(message, version).source()
+
+
+def _compile_decoder(message: type[Message], version: int) -> Decoder:
+    function: Decoder = DecodeWriter(message, version).compile()
+    return _decoders.setdefault((message, version), function)
+
+
+def _compile_encoder(message: type[Message], version: int) -> Encoder:
+    function: Encoder = EncodeWriter(message, version).compile()
+    return _encoders.setdefault((message, version), function)

@@ -1,0 +1,53 @@
+"""ConsumerGroupDescribe (key 69): state, members and assignments of consumer groups (KIP-848)."""
+
+from __future__ import annotations
+
+from oncelog.protocol.messages.sentinels import AUTHORIZED_OPERATIONS_UNSET
+from oncelog.protocol.primitives import Bool, Int8, Int16, Int32, String, Uuid
+from oncelog.protocol.schema import Message, Struct, field
+
+
+class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible="0+"):
+    group_ids: list[String]
+    include_authorized_operations: Bool
+
+
+class TopicPartitions(Struct):
+    topic_id: Uuid
+    topic_name: String
+    partitions: list[Int32]
+
+
+class Assignment(Struct):
+    topic_partitions: list[TopicPartitions]
+
+
+class Member(Struct):
+    member_id: String
+    instance_id: String | None = field(nullable="0+", default=None)
+    rack_id: String | None = field(nullable="0+", default=None)
+    member_epoch: Int32
+    client_id: String
+    client_host: String
+    subscribed_topic_names: list[String]
+    subscribed_topic_regex: String | None = field(nullable="0+", default=None)
+    assignment: Assignment
+    target_assignment: Assignment
+    member_type: Int8 = field("1+", default=-1)
+
+
+class DescribedGroup(Struct):
+    error_code: Int16
+    error_message: String | None = field(nullable="0+", default=None)
+    group_id: String
+    group_state: String
+    group_epoch: Int32
+    assignment_epoch: Int32
+    assignor_name: String
+    members: list[Member]
+    authorized_operations: Int32 = field(default=AUTHORIZED_OPERATIONS_UNSET)
+
+
+class ConsumerGroupDescribeResponse(Message, api_key=69, versions="0-1", flexible="0+"):
+    throttle_time_ms: Int32
+    groups: list[DescribedGroup]

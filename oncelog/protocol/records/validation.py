@@ -1,0 +1,198 @@
+"""What a broker demands of the records in a produce request before it appends them.
+
+The checks are those of Apache Kafka 4.3 (its LogValidator and what runs before it), cheapest first, with
+these differences, all on the strict side:
+
+- offset deltas must be 0..n-1 in plain batches too, and lengths consistent in compressed ones too;
+- lengths below -1, timestamps beyond 64 bits and bytes after the batch are refused, not reinterpreted;
+- a batch that cannot be decompressed is INVALID_RECORD: clients resend forever on CORRUPT_MESSAGE;
+- a batch that claims log append time is refused always, where Kafka does so on some paths only.
+
+Kafka does not believe the header's max_timestamp: it takes the newest of the records and corrects the header
+with its CRC. So does `check_produce_records`, which therefore wants a writable view.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from oncelog.protocol.records import scan
+from oncelog.protocol.records.batch import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    compute_crc,
+    patch_max_timestamp,
+    read_header,
+)
+from oncelog.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, Compression, decompress
+
+try:
+    from oncelog.protocol.records._native import scan_records
+except ImportError:
+    from oncelog.protocol.records.scan import scan_records
+
+_INT32: Final = struct.Struct(">i")
+_LENGTH_POSITION: Final = 8
+_LENGTH_MIN: Final = 14
+"""The overhead of a magic 0 message, the smallest thing that was ever valid here."""
+
+_REASONS: Final = {
+    scan.TRUNCATED: "the data ends inside it",
+    scan.BAD_VARINT: "it has a varint that is too long",
+    scan.BAD_RECORD_LENGTH: "its length is negative or reaches beyond the batch",
+    scan.BAD_FIELD_LENGTH: "it has a field with a length below -1",
+    scan.BAD_HEADER_COUNT: "its header count is negative or larger than the batch",
+    scan.NULL_HEADER_KEY: "it has a header with a null key",
+    scan.NULL_KEY: "it has no key, which a compacted topic demands",
+    scan.BAD_OFFSET_DELTA: "its offset delta is not its place in the batch",
+    scan.LENGTH_MISMATCH: "its length differs from its content",
+    scan.BYTES_LEFT_OVER: "it is the last by the record count, but bytes follow",
+    scan.TIMESTAMP_OVERFLOW: "its timestamp does not fit in 64 bits",
+    scan.TIMESTAMP_OUT_OF_RANGE: "its timestamp is outside the range that the topic allows",
+}
+
+
+def check_produce_records(
+    records: bytes | bytearray | memoryview | None,
+    *,
+    compacted: bool,
+    max_message_bytes: int,
+    allow_zstd: bool,
+    timestamp_ms_min: int = scan.INT64_MIN,
+    timestamp_ms_max: int = scan.INT64_MAX,
+) -> BatchHeader:
+    """Check one partition's records of a produce request: give the header of their one batch, or KafkaError.
+
+    The returned header is what the buffer holds afterwards. The bounds on timestamps are for topics with
+    create time, where each record is held against them.
+    """
+    if records is None:
+        raise _invalid("there are no records")
+    view = memoryview(records)
+    _check_framing(view)
+    header = BatchHeader._make(HEADER.unpack_from(view))
+    _check_codec(header.attributes & CODEC_MASK, allow_zstd)
+    if header.base_offset != 0:
+        raise _invalid(f"the batch starts at offset {header.base_offset} instead of 0")
+    if len(view) > max_message_bytes:
+        message = f"the batch has {len(view)} bytes, {max_message_bytes} are allowed"
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, message)
+    crc = compute_crc(view)
+    if header.crc != crc:
+        message = f"the batch has CRC {header.crc:#010x}, its bytes give {crc:#010x}"
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, message)
+    _check_header(header)
+    newest = _check_body(view, header, compacted, timestamp_ms_min, timestamp_ms_max)
+    if newest != header.max_timestamp:
+        return _correct_max_timestamp(view, header, newest)
+    return header
+
+
+def check_produce_batch(batch: bytes | bytearray | memoryview, *, compacted: bool) -> None:
+    """Check the records of a batch whose header and CRC are known to be good; raise KafkaError."""
+    view = memoryview(batch)
+    try:
+        header = read_header(view)
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    _check_codec(header.attributes & CODEC_MASK, allow_zstd=True)
+    _check_body(view, header, compacted, scan.INT64_MIN, scan.INT64_MAX)
+
+
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, message)
+
+
+def _check_framing(view: memoryview) -> None:
+    """Check that the view holds exactly one batch of the current magic."""
+    size = len(view)
+    if size < LOG_OVERHEAD:
+        raise _invalid(f"the records have {size} bytes, which is no whole batch")
+    (batch_length,) = _INT32.unpack_from(view, _LENGTH_POSITION)
+    if batch_length < _LENGTH_MIN:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch has length {batch_length}")
+    if size <= MAGIC_POSITION:
+        raise _invalid(f"the records have {size} bytes, which is no whole batch")
+    magic = view[MAGIC_POSITION]
+    if magic > MAGIC:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch has magic byte {magic:#04x}")
+    if batch_length > size - LOG_OVERHEAD:
+        raise _invalid(f"the batch claims {LOG_OVERHEAD + batch_length} bytes, the records have {size}")
+    if magic < MAGIC:
+        raise _invalid(f"the batch has magic {magic}, but Produce from version 3 on takes {MAGIC} only")
+    if batch_length < HEADER_SIZE - LOG_OVERHEAD:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch has length {batch_length}, too short")
+    if batch_length < size - LOG_OVERHEAD:
+        raise _invalid(
+            f"{size - LOG_OVERHEAD - batch_length} bytes follow the first batch; only one is allowed"
+        )
+
+
+def _check_codec(codec_id: int, allow_zstd: bool) -> None:
+    if codec_id > Compression.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {codec_id} is not known")
+    if codec_id == Compression.ZSTD and not allow_zstd:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 (KIP-110)")
+
+
+def _check_header(header: BatchHeader) -> None:
+    attributes = header.attributes
+    count = header.record_count
+    if count <= 0 or count != header.last_offset_delta + 1:
+        raise _invalid(
+            f"the batch counts {count} records, its last offset delta is {header.last_offset_delta}"
+        )
+    if attributes & CONTROL_BIT:
+        raise _invalid("clients may not write control batches")
+    if header.producer_id >= 0:
+        if header.base_sequence < 0 or header.producer_epoch < 0:
+            raise _invalid(
+                f"producer id {header.producer_id} comes with epoch {header.producer_epoch}"
+                f" and sequence {header.base_sequence}"
+            )
+    elif attributes & TRANSACTIONAL_BIT:
+        raise _invalid("a transactional batch needs a producer id")
+    if attributes & LOG_APPEND_TIME_BIT:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "clients may not set log append time")
+
+
+def _check_body(
+    view: memoryview, header: BatchHeader, compacted: bool, timestamp_min: int, timestamp_max: int
+) -> int:
+    """Check every record; return the newest timestamp."""
+    body = view[HEADER_SIZE : header.size_bytes]
+    if header.attributes & CODEC_MASK:
+        try:
+            body = decompress(header.compression, body, DECOMPRESSED_SIZE_BYTES_MAX)
+        except ProtocolError as error:
+            raise _invalid(f"the records cannot be decompressed: {error}") from None
+    verdict, index, newest = scan_records(
+        body,
+        header.record_count,
+        header.base_timestamp,
+        compacted,
+        max(timestamp_min, scan.INT64_MIN),
+        min(timestamp_max, scan.INT64_MAX),
+    )
+    if verdict == scan.OK:
+        return newest
+    timed = verdict == scan.TIMESTAMP_OUT_OF_RANGE
+    code = ErrorCode.INVALID_TIMESTAMP if timed else ErrorCode.INVALID_RECORD
+    raise KafkaError(code, f"record {index} of the batch: {_REASONS[verdict]}")
+
+
+def _correct_max_timestamp(view: memoryview, header: BatchHeader, newest: int) -> BatchHeader:
+    if view.readonly:
+        # Nothing can be corrected here, and a wrong value would mislead lookups by time and retention.
+        raise _invalid(f"the batch has max timestamp {header.max_timestamp}, its records have {newest}")
+    return header._replace(max_timestamp=newest, crc=patch_max_timestamp(view, 0, newest))

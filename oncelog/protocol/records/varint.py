@@ -1,0 +1,45 @@
+"""Zig-zag varints, the integers inside records.
+
+A signed integer n is written as the unsigned 2n, or -2n-1 when negative, in groups of 7 bits, lowest first,
+with bit 7 set on every byte but the last. An int32 (varint) takes up to 5 bytes, an int64 (varlong) up to 10.
+"""
+
+from __future__ import annotations
+
+from oncelog.protocol.errors import ProtocolError
+
+
+def append_varint(out: bytearray, value: int) -> None:
+    """Write an int32 or an int64: the bytes are the same."""
+    raw = value << 1 if value >= 0 else (-value << 1) - 1
+    while raw > 0x7F:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    out.append(raw)
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Read an int32; return it and the position behind it."""
+    raw, position = read_raw(data, position, 32)
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def read_varlong(data: bytes, position: int) -> tuple[int, int]:
+    """Read an int64; return it and the position behind it."""
+    raw, position = read_raw(data, position, 64)
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def read_raw(data: bytes, position: int, bits: int) -> tuple[int, int]:
+    """Read the unsigned form, before zig-zag is undone. IndexError says that the data ends inside it."""
+    raw = 0
+    shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        shift += 7
+        if raw >> bits or (byte > 0x7F and shift > bits):
+            raise ProtocolError(f"a varint does not fit in {bits} bits")
+        if byte < 0x80:
+            return raw, position

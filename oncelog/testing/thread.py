@@ -1,0 +1,65 @@
+"""A broker in a thread of this process, on an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+
+from oncelog.broker.app import BrokerApp
+from oncelog.broker.config.broker_config import Setting
+from oncelog.broker.config.load import load_config
+from oncelog.broker.runtime import event_loop
+
+
+class BrokerThread:
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._started: Future[int] = Future()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._app: BrokerApp | None = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="oncelog-broker", daemon=True)
+        self._thread.start()
+        self.port = self._wait_until_ready()
+
+    @property
+    def pid(self) -> int:
+        return os.getpid()
+
+    def stop(self) -> None:
+        assert self._loop is not None
+        assert self._app is not None
+        self._loop.call_soon_threadsafe(self._app.stopping.set)
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _wait_until_ready(self) -> int:
+        from oncelog.testing.broker import BrokerFailed
+
+        try:
+            return self._started.result()
+        except Exception as error:
+            self._thread.join()
+            raise BrokerFailed(str(error)) from error
+
+    def _run(self) -> None:
+        try:
+            event_loop.run(self._serve())
+        except BaseException as error:
+            if self._started.done():
+                self._failure = error
+            else:
+                self._started.set_exception(error)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        settings = [Setting(name, value, "the test") for name, value in self._settings.items()]
+        self._app = app = BrokerApp(load_config(flags=settings))
+        await app.start()
+        self._started.set_result(next(iter(app.advertised.values()))[1])
+        await app.stopping.wait()
+        await app.stop()

@@ -1,0 +1,366 @@
+"""Crashes at every disk call of a scenario: what was flushed stays, nothing torn is served, the log goes on.
+
+A scenario runs on the simulated disk and is stopped at its n-th call, for every n. It tells the `Witness`
+what it did as it goes; the witness then opens what a kill or a power cut left and compares.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from log_helpers import CONFIG, NOW, TOPIC_ID, History, append, batch_of, open_manager, read_all
+from simulated_disk import SimulatedCrash, SimulatedDisk
+
+from oncelog.broker.log import LogManager, PartitionLog
+from oncelog.protocol.records.batch import iter_headers, read_header
+
+
+class Witness:
+    """What a scenario did, and what must be true of whatever disk is left."""
+
+    def __init__(self, disk: SimulatedDisk) -> None:
+        self.disk = disk
+        self.manager = open_manager(disk)
+        self.log = self.manager.create("t", 0, TOPIC_ID, now_ms=NOW)
+        self.history = History()
+        self.required_end = 0
+        """Batches below were flushed and must be there."""
+        self.start_min = 0
+        self.start_max = 0
+        self.optional: set[int] = set()
+        """Base offsets of batches that cleaning is about to remove."""
+        self.sequences: dict[int, int] = {}
+
+    # -- what a scenario does --------------------------------------------------------------------------------
+
+    def append(self, count: int = 1, *, producer_id: int = -1, transactional: bool = False) -> None:
+        sequence = self.sequences.get(producer_id, 0) if producer_id >= 0 else -1
+        batch = batch_of(
+            count,
+            value=b"%d" % len(self.history.batches) * 10,
+            producer_id=producer_id,
+            epoch=0 if producer_id >= 0 else -1,
+            sequence=sequence,
+            transactional=transactional,
+        )
+        # Noted first: a batch of which the crash kept every byte may be there as well.
+        before = self.log.end_offset
+        header = read_header(batch)
+        copy = bytearray(batch)
+        copy[:8] = before.to_bytes(8, "big")
+        copy[12:16] = bytes(4)
+        self.history.add(copy)
+        append(self.log, batch)
+        assert bytes(batch) == bytes(copy)
+        if producer_id >= 0:
+            self.sequences[producer_id] = sequence + header.last_offset_delta + 1
+
+    def mark(self, producer_id: int, *, commit: bool) -> None:
+        self.history_of_marker(producer_id, commit)
+        self.log.append_marker(
+            producer_id=producer_id,
+            producer_epoch=0,
+            commit=commit,
+            coordinator_epoch=1,
+            leader_epoch=0,
+            now_ms=NOW,
+        )
+
+    def history_of_marker(self, producer_id: int, commit: bool) -> None:
+        from oncelog.protocol.records.control import ControlType, EndTxnMarker, build_marker_batch
+
+        marker = EndTxnMarker(ControlType.COMMIT if commit else ControlType.ABORT, 1)
+        self.history.add(
+            build_marker_batch(
+                marker,
+                producer_id=producer_id,
+                producer_epoch=0,
+                timestamp=NOW,
+                base_offset=self.log.end_offset,
+                leader_epoch=0,
+            )
+        )
+
+    def flush(self) -> None:
+        end = self.log.end_offset
+        assert self.log.flush() == end
+        self.required_end = end
+        self.log.update_high_watermark(end)
+
+    def delete_records(self, offset: int) -> None:
+        self.start_max = offset
+        self.log.delete_records_before(offset)
+
+    def delete_segments(self, offset: int) -> None:
+        self.start_max = max(self.start_max, offset)
+        self.log.delete_segments_before(offset, now_ms=NOW)
+
+    def truncate(self, offset: int) -> None:
+        self.required_end = min(self.required_end, offset)
+        self.manager.truncate_to(self.log, offset, now_ms=NOW)
+        self.history.truncate(offset)
+
+    def clean(self) -> None:
+        """Keeps every other batch of all closed segments but the newest, in one segment."""
+        old = self.log.closed_segments()[:-1]
+        cleaned = self.log.create_cleaned_segment(old[0].base_offset)
+        for i, (position, header, batch) in enumerate(self._batches_of(old)):
+            del position
+            if i % 2 == 0 or header.producer_id >= 0:
+                cleaned.append(batch, header.last_offset, header.max_timestamp)
+            else:
+                self.optional.add(header.base_offset)
+        for segment in old:
+            for txn in segment.aborted:
+                cleaned.add_aborted(txn)
+        cleaned.finish()
+        self.log.replace_segments(old, cleaned, now_ms=NOW)
+        self.log.maybe_remove_files(NOW)
+
+    def _batches_of(self, segments):  # type: ignore[no-untyped-def]
+        for segment in segments:
+            data = segment.disk.pread(segment.file(), segment.size_bytes, 0)
+            for position, header in iter_headers(data):
+                yield position, header, data[position : position + header.size_bytes]
+
+    # -- what must be true -----------------------------------------------------------------------------------
+
+    def check(self, disk: SimulatedDisk) -> None:
+        manager = open_manager(disk)
+        assert not manager.failures
+        if ("t", 0) not in manager.partitions():
+            assert self.required_end == 0
+            return
+        log = manager.get("t", 0, now_ms=NOW)
+        assert log is not None
+        self._check_content(log)
+        self.history.check_state(log)
+        assert log.flushed_offset == log.end_offset
+        self._go_on(manager, log)
+
+    def _check_content(self, log: PartitionLog) -> None:
+        assert self.start_min <= log.log_start_offset <= self.start_max
+        assert log.end_offset >= self.required_end
+        known = {read_header(batch).base_offset: batch for batch in self.history.batches}
+        found = {read_header(batch).base_offset: batch for batch in read_all(log)}
+        for offset, batch in found.items():
+            assert batch == known[offset]
+        for offset, batch in known.items():
+            last_offset = read_header(batch).last_offset
+            if last_offset >= log.log_start_offset and last_offset < log.end_offset:
+                assert offset in found or offset in self.optional
+        self.history.truncate(log.end_offset)
+
+    def _go_on(self, manager: LogManager, log: PartitionLog) -> None:
+        """The log takes more, deduplicates what it has, and survives a clean stop."""
+        for producer_id, entry in log.producers.entries.items():
+            if entry.batches:
+                last = entry.batches[-1]
+                retry = batch_of(
+                    last.last_sequence - last.first_sequence + 1,
+                    producer_id=producer_id,
+                    epoch=0,
+                    sequence=last.first_sequence,
+                    transactional=entry.txn_first_offset >= 0,
+                )
+                result = append(log, retry)
+                assert result.duplicate
+                assert result.first_offset == last.first_offset
+        end = log.end_offset
+        batch = batch_of(2)
+        assert append(log, batch).first_offset == end
+        self.history.add(batch)
+        log.flush()
+        manager.close()
+        again = open_manager(manager.disk.after_kill())  # type: ignore[attr-defined]
+        assert again.previous_broker_epoch == -1
+        log = again.get("t", 0, now_ms=NOW)  # type: ignore[assignment]
+        assert log.end_offset == end + 2
+        assert read_all(log, end) == [bytes(batch)]
+        self.history.check_state(log)
+
+
+Scenario = Callable[[Witness], None]
+
+
+def write_and_roll(w: Witness) -> None:
+    for i in range(6):
+        w.append(2)
+        w.append(1, producer_id=1)
+        if i % 2:
+            w.flush()
+    w.log.roll(now_ms=NOW)
+    w.append(3, producer_id=1)
+    w.manager.write_checkpoints()
+    w.append(1)
+    w.flush()
+
+
+def transactions(w: Witness) -> None:
+    w.append(2, producer_id=1, transactional=True)
+    w.append(2, producer_id=2, transactional=True)
+    w.append(1)
+    w.flush()
+    w.mark(1, commit=False)
+    w.append(2, producer_id=1, transactional=True)
+    for _ in range(4):
+        w.append(3)
+    w.flush()
+    w.manager.write_checkpoints()
+    w.mark(2, commit=True)
+    w.log.roll(now_ms=NOW)
+    w.mark(1, commit=False)
+    w.flush()
+    w.append(1, producer_id=3, transactional=True)
+    w.log.roll(now_ms=NOW)
+    w.append(1)
+    w.flush()
+    w.manager.write_checkpoints()
+
+
+def delete_from_the_front(w: Witness) -> None:
+    for _ in range(12):
+        w.append(2, producer_id=1)
+        w.append(1)
+    w.flush()
+    w.delete_records(4)
+    w.manager.write_checkpoints()
+    w.delete_segments(w.log.segments.base_offsets[-1])
+    w.log.maybe_remove_files(NOW)
+    w.manager.write_checkpoints()
+    w.append(2, producer_id=1)
+    w.flush()
+
+
+def truncate_the_end(w: Witness) -> None:
+    for _ in range(10):
+        w.append(2, producer_id=1)
+        w.append(1)
+    w.append(1, producer_id=2, transactional=True)
+    w.mark(2, commit=False)
+    w.flush()
+    w.manager.write_checkpoints()
+    w.truncate(14)
+    w.sequences[1] = w.log.producers.entries[1].last_sequence + 1
+    w.append(2, producer_id=1)
+    w.append(4)
+    w.flush()
+    w.truncate(5)
+    w.append(4)
+    w.manager.write_checkpoints()
+    w.append(4)
+
+
+def replace_segments(w: Witness) -> None:
+    for _ in range(4):
+        w.append(2, producer_id=1, transactional=True)
+        w.append(2)
+        w.append(1)
+        w.mark(1, commit=False)
+        w.append(2)
+    w.log.roll(now_ms=NOW)
+    w.append(1)
+    w.flush()
+    w.manager.write_checkpoints()
+    w.clean()
+    w.append(2)
+    w.flush()
+    w.clean()
+    w.append(2)
+
+
+def stop_and_start(w: Witness) -> None:
+    w.append(2, producer_id=1)
+    w.append(1, producer_id=2, transactional=True)
+    w.flush()
+    w.manager.close(broker_epoch=3)
+    w.disk.locked.clear()
+    w.manager = open_manager(w.disk)
+    log = w.manager.get("t", 0, now_ms=NOW)
+    assert log is not None
+    w.log = log
+    for _ in range(5):
+        w.append(2, producer_id=1)
+    w.mark(2, commit=False)
+    w.flush()
+    w.append(1, producer_id=1)
+
+
+SCENARIOS: list[Scenario] = [
+    write_and_roll,
+    transactions,
+    delete_from_the_front,
+    truncate_the_end,
+    replace_segments,
+    stop_and_start,
+]
+
+
+def run_until_crash(scenario: Scenario, crash_at: int) -> tuple[Witness | None, SimulatedDisk, bool]:
+    disk = SimulatedDisk()
+    disk.rng = random.Random(crash_at)
+    witness = Witness(disk)
+    disk.crash_at = len(disk.calls) + crash_at
+    try:
+        scenario(witness)
+    except SimulatedCrash:
+        return witness, disk, True
+    return witness, disk, False
+
+
+def crash_everywhere(scenario: Scenario, after: Callable[[SimulatedDisk, int], list[SimulatedDisk]]) -> int:
+    crash_at = 0
+    crashed = True
+    while crashed:
+        crash_at += 1
+        witness, disk, crashed = run_until_crash(scenario, crash_at)
+        assert witness is not None
+        history = list(witness.history.batches)
+        for left in after(disk, crash_at):
+            witness.history.batches = list(history)
+            witness.check(left)
+    return crash_at
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_a_kill_at_every_call(scenario: Scenario) -> None:
+    points = crash_everywhere(scenario, lambda disk, n: [disk.after_kill()])
+    assert points > 10
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_a_power_cut_at_every_call(scenario: Scenario) -> None:
+    def after(disk: SimulatedDisk, n: int) -> list[SimulatedDisk]:
+        return [disk.after_power_cut(random.Random(f"{n}.{i}")) for i in range(4)]
+
+    assert crash_everywhere(scenario, after) > 10
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_a_crash_while_recovering(scenario: Scenario) -> None:
+    """The second crash comes at some call of the recovery from the first, and then the power goes."""
+    rng = random.Random(scenario.__name__)
+    _, disk, _ = run_until_crash(scenario, 10**9)
+    points = len(disk.calls)
+    for _ in range(60):
+        witness, disk, _ = run_until_crash(scenario, rng.randint(1, points))
+        assert witness is not None
+        left = disk.after_power_cut(rng) if rng.random() < 0.5 else disk.after_kill()
+        left.crash_at = rng.randint(1, 25)
+        try:
+            manager = open_manager(left)
+            manager.get("t", 0, now_ms=NOW)
+        except SimulatedCrash:
+            pass
+        witness.check(left.after_power_cut(rng) if rng.random() < 0.7 else left.after_kill())
+
+
+def test_config_makes_several_segments() -> None:
+    witness, disk, crashed = run_until_crash(write_and_roll, 10**9)
+    assert witness is not None
+    assert not crashed
+    assert len(witness.log.segments.items) > 2
+    assert CONFIG.segment_bytes < witness.log.size_bytes
+    assert disk.calls.count("fdatasync") > 10

@@ -1,0 +1,201 @@
+"""A connection driven without a socket: order, pipelining, back-pressure, and what closes it."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Any
+
+import pytest
+
+from oncelog.broker.server.connection import PIPELINED_REQUESTS_MAX, Connection
+from oncelog.broker.server.dispatch import Reply
+from oncelog.protocol.errors import ProtocolError
+
+
+class FakeTransport:
+    def __init__(self) -> None:
+        self.written = b""
+        self.aborted = False
+        self.reading = True
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        assert high > 0
+
+    def get_extra_info(self, _: str) -> tuple[str, int]:
+        return ("127.0.0.1", 1)
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def writelines(self, parts: list[bytes]) -> None:
+        self.written += b"".join(parts)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+
+class FakeListener:
+    name = "TEST"
+
+    def __init__(self) -> None:
+        self.open: set[Connection] = set()
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    def admit(self, connection: Connection) -> bool:
+        self.open.add(connection)
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        self.open.discard(connection)
+
+
+class FakeDispatcher:
+    """Hands out the replies in `self.started`, one for each request, for the test to finish."""
+
+    frame_size_bytes_max = 1000
+
+    def __init__(self) -> None:
+        self.started: list[tuple[bytes, Reply]] = []
+        self.throttle_time_ms = 0
+
+    def dispatch(self, request: memoryview, _: Connection) -> Reply:
+        body = bytes(request)
+        if body.startswith(b"bad"):
+            raise ProtocolError("bad request")
+        reply = Reply(pipelined=body.startswith(b"pipe"))
+        if body.startswith(b"now"):
+            reply.finish([body])
+        elif body.startswith(b"none"):
+            reply.finish(None)
+        reply.throttle_time_ms = self.throttle_time_ms
+        self.started.append((body, reply))
+        return reply
+
+
+class Driver:
+    def __init__(self) -> None:
+        self.dispatcher: Any = FakeDispatcher()
+        self.listener: Any = FakeListener()
+        self.transport: Any = FakeTransport()
+        self.connection = Connection(self.listener, self.dispatcher)
+        self.connection.connection_made(self.transport)
+
+    def send(self, *bodies: bytes) -> None:
+        for body in bodies:
+            self.feed(framed(body))
+
+    def feed(self, data: bytes) -> None:
+        while data:
+            room = self.connection.get_buffer(-1)
+            size = min(len(room), len(data))
+            room[:size] = data[:size]
+            data = data[size:]
+            self.connection.buffer_updated(size)
+
+    def finish(self, index: int) -> None:
+        body, reply = self.dispatcher.started[index]
+        reply.finish([body])
+
+    @property
+    def started(self) -> list[bytes]:
+        return [body for body, _ in self.dispatcher.started]
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+@pytest.fixture
+def driver() -> Driver:
+    return Driver()
+
+
+def test_an_answer_that_does_not_wait_is_written_at_once(driver: Driver) -> None:
+    driver.send(b"now-0001", b"now-0002")
+    assert driver.transport.written == framed(b"now-0001") + framed(b"now-0002")
+
+
+def test_several_requests_in_one_read(driver: Driver) -> None:
+    driver.feed(framed(b"now-0001") + framed(b"now-0002") + framed(b"now-0003")[:7])
+    assert driver.started == [b"now-0001", b"now-0002"]
+
+
+def test_a_request_that_waits_holds_the_next_back(driver: Driver) -> None:
+    driver.send(b"wait-001", b"now-0002")
+    assert driver.started == [b"wait-001"]
+    assert not driver.transport.reading
+    driver.finish(0)
+    assert driver.transport.written == framed(b"wait-001") + framed(b"now-0002")
+    assert driver.transport.reading
+
+
+def test_pipelined_requests_start_together_and_are_answered_in_order(driver: Driver) -> None:
+    driver.send(b"pipe-001", b"pipe-002", b"now-0003")
+    assert driver.started == [b"pipe-001", b"pipe-002", b"now-0003"]
+    driver.finish(1)
+    assert driver.transport.written == b""
+    driver.finish(0)
+    assert driver.transport.written == b"".join(map(framed, driver.started))
+
+
+def test_the_number_of_pipelined_requests_is_bounded(driver: Driver) -> None:
+    driver.feed(framed(b"pipe-xyz") * (PIPELINED_REQUESTS_MAX + 50))
+    assert len(driver.started) == PIPELINED_REQUESTS_MAX
+    assert not driver.transport.reading
+    for index in range(PIPELINED_REQUESTS_MAX + 50):
+        driver.finish(index)
+    assert driver.transport.written == framed(b"pipe-xyz") * (PIPELINED_REQUESTS_MAX + 50)
+
+
+def test_nothing_is_written_for_a_request_without_an_answer(driver: Driver) -> None:
+    driver.send(b"none-001", b"now-0002")
+    assert driver.transport.written == framed(b"now-0002")
+
+
+def test_a_peer_that_does_not_read_is_not_read_from(driver: Driver) -> None:
+    driver.connection.pause_writing()
+    driver.send(b"now-0001")
+    assert driver.started == []
+    assert not driver.transport.reading
+    driver.connection.resume_writing()
+    assert driver.started == [b"now-0001"]
+
+
+@pytest.mark.parametrize("data", [framed(b"bad-0001"), struct.pack(">i", 1001), struct.pack(">i", -5)])
+def test_a_malformed_request_closes_the_connection(driver: Driver, data: bytes) -> None:
+    driver.feed(data)
+    assert driver.transport.aborted
+    assert driver.transport.written == b""
+
+
+def test_a_failure_closes_instead_of_answering(driver: Driver) -> None:
+    driver.send(b"wait-001")
+    driver.dispatcher.started[0][1].fail("a bug")
+    assert driver.transport.aborted
+
+
+async def test_what_waits_ends_with_the_connection(driver: Driver) -> None:
+    driver.send(b"wait-001")
+    reply = driver.dispatcher.started[0][1]
+    reply.task = asyncio.get_running_loop().create_future()
+    driver.connection.connection_lost(None)
+    assert reply.task.cancelled()
+    assert driver.listener.open == set()
+
+
+async def test_a_throttled_client_is_not_read_from_until_its_time_is_over(driver: Driver) -> None:
+    driver.dispatcher.throttle_time_ms = 1
+    driver.feed(framed(b"now-0001") + framed(b"now-0002"))
+    assert driver.started == [b"now-0001"]
+    assert not driver.transport.reading
+    while len(driver.started) < 2:
+        await asyncio.sleep(0.001)
