@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_CREATE_TIME,
+    Consumer,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -65,12 +73,11 @@ class ConfluentClient:
         return None
 
     def describe_topic(self, name: str) -> list[Json]:
-        topic = self._admin.list_topics(name, timeout=OPERATION_TIMEOUT_S).topics[name]
-        if topic.error is not None:
-            raise ClientError(topic.error.name())
+        """Not `list_topics`: on a producer's handle that would create the topic."""
+        topic = _only(lambda: self._admin.describe_topics(TopicCollection([name])))
         return [
-            {"partition": partition.id, "replicas": len(partition.replicas), "isr": len(partition.isrs)}
-            for partition in sorted(topic.partitions.values(), key=lambda partition: partition.id)
+            {"partition": partition.id, "replicas": len(partition.replicas), "isr": len(partition.isr)}
+            for partition in sorted(topic.partitions, key=lambda partition: partition.id)
         ]
 
     def describe_configs(self, topic: str) -> dict[str, Json]:

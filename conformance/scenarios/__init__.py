@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from conformance.scenarios.admin_errors import admin_errors
+from conformance.scenarios.auto_create import auto_create
 from conformance.scenarios.configs import configs
 from conformance.scenarios.create_topics import create_topics
 from conformance.scenarios.list_offsets import list_offsets
 from conformance.scenarios.produce_consume import produce_consume
 
 SCENARIOS = {
-    scenario.__name__: scenario for scenario in (create_topics, admin_errors, configs, list_offsets, produce_consume)
+    scenario.__name__: scenario
+    for scenario in (create_topics, admin_errors, auto_create, configs, list_offsets, produce_consume)
 }

@@ -22,11 +22,14 @@ from oncelog.broker.replica.manager import ReplicaManager
 from oncelog.broker.runtime.clock import Clock
 from oncelog.broker.runtime.fetch_sessions import FetchSessions
 from oncelog.broker.runtime.flusher import Flusher
+from oncelog.broker.runtime.housekeeping import Housekeeping
 from oncelog.broker.runtime.metadata import MetadataRuntime
 from oncelog.broker.runtime.producer_ids import ProducerIdAllocator
 from oncelog.broker.runtime.quotas import Quotas
 from oncelog.broker.runtime.registration import adopt_logs, register_broker
 from oncelog.broker.runtime.services import Services
+from oncelog.broker.runtime.transactions import make_transaction_host
+from oncelog.broker.runtime.txn_markers import MarkerWriter
 from oncelog.broker.server.dispatch import Dispatcher
 from oncelog.broker.server.limits import ConnectionLimits
 from oncelog.broker.server.listener import Listener
@@ -48,11 +51,14 @@ class BrokerApp:
         self.addresses: Listeners = resolve_listeners(config)
         self._disk = disk or Disk()
         self._clock = clock or Clock()
-        self._flusher = Flusher() if config.bool("log.flush.on.ack") else None
+        self._flusher = Flusher()
+        self._housekeeping: Housekeeping | None = None
         self._listeners: list[Listener] = []
         self._services: Services | None = None
         self._store: SqliteStore | None = None
         self._logs: LogManager | None = None
+        self._markers: MarkerWriter | None = None
+        self._loading: list[asyncio.Task[None]] = []
         self.stopping = asyncio.Event()
         """Set when the broker has to stop by itself."""
 
@@ -79,9 +85,11 @@ class BrokerApp:
     async def stop(self) -> None:
         for listener in self._listeners:
             await listener.stop()
-        if self._flusher:
-            await self._flusher.drain()
-            self._flusher.close()
+        if self._housekeeping:
+            await self._housekeeping.stop()
+        self._stop_coordinators()
+        await self._flusher.drain()
+        self._flusher.close()
         if self._services:
             self._services.partitions.close()
             await self._services.producer_ids.close()
@@ -104,18 +112,22 @@ class BrokerApp:
             metadata=metadata,
             logs=logs,
             partitions=ReplicaManager(
-                config.node_id, logs, self._flusher, self._in_sync_count_min, self._clock
+                config.node_id,
+                logs,
+                self._flusher,
+                config.bool("log.flush.on.ack"),
+                self._in_sync_count_min,
+                self._clock,
             ),
             producer_ids=ProducerIdAllocator(metadata),
             fetch_sessions=FetchSessions(config.int("max.incremental.fetch.session.cache.slots")),
-            quotas=Quotas(
-                self._clock, config.int("quota.window.num"), config.int("quota.window.size.seconds")
-            ),
+            quotas=Quotas(self._clock, config.int("quota.window.num"), config.int("quota.window.size.seconds")),
         )
         metadata.subscribe(self._image_changed)
         await metadata.start()
         await adopt_logs(metadata, logs, config.node_id)
         self._recover(logs)
+        self._start_coordinators(services)
         dispatcher, limits = Dispatcher(services), self._connection_limits()
         for address in self.addresses.bound:
             listener = Listener(address, dispatcher, limits, config.int("connections.max.idle.ms"))
@@ -124,6 +136,24 @@ class BrokerApp:
         await register_broker(metadata, config, self.advertised)
         for listener in self._listeners:
             await listener.serve()
+        self._housekeeping = Housekeeping(services, self._flusher)
+        self._housekeeping.start()
+
+    def _start_coordinators(self, services: Services) -> None:
+        """They read their logs in the background; who asks one meanwhile waits for it."""
+        self._markers = MarkerWriter(services)
+        services.transactions = make_transaction_host(services, self._markers)
+        self._loading = [
+            asyncio.get_running_loop().create_task(host.load_all(services.logs.has_records))
+            for host in (services.transactions,)
+        ]
+
+    def _stop_coordinators(self) -> None:
+        for loading in self._loading:
+            loading.cancel()
+        if self._markers is not None:
+            self._markers.close()
+            self.services.transactions.close()
 
     def _recover(self, logs: LogManager) -> None:
         """After a crash, bring every log back to what is certain before anyone is served."""

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, Json, new_app, run_app
-from oncelog.cli.output import count_text, print_json, print_table, size_text
+from oncelog.cli.output import count_text, print_json, size_text
+from oncelog.cli.tables import print_table
 from oncelog.client.admin import BROKER_DEFAULT, Admin, ConfigValue, PartitionState, TopicState
 from oncelog.client.cluster import Cluster
 from oncelog.protocol.primitives import uuid_text

@@ -111,9 +111,7 @@ class BrokerConfig:
         directories = self.list("log.dirs" if self.value("log.dirs") else "log.dir")
         return directories[0]
 
-    def with_overrides(
-        self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]
-    ) -> BrokerConfig:
+    def with_overrides(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> BrokerConfig:
         """The same broker with other dynamic settings; stored ones that are bad are left out and noted."""
         notes: builtins.list[str] = []
         return BrokerConfig(
@@ -155,11 +153,11 @@ def unknown_setting(name: str, source: str = "") -> str:
     return f'unknown setting "{name}"{hint}{origin}'
 
 
-def closest_setting(name: str) -> str | None:
-    """The known name of brokers that a misspelt one is most like."""
+def closest_setting(name: str, likeness_min: float = 0.8) -> str | None:
+    """The known name of brokers that a misspelt one is most like; a likeness of 1 is the same."""
     from difflib import get_close_matches
 
-    found = get_close_matches(name, sorted(BROKER_KEYS.keys() | no_effect.names()), 1, 0.8)
+    found = get_close_matches(name, sorted(BROKER_KEYS.keys() | no_effect.names()), 1, likeness_min)
     return found[0] if found else None
 
 

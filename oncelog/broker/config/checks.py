@@ -97,9 +97,7 @@ def check_broker_config(config: BrokerConfig) -> None:
         _check_not_below(name, config.value(name), 1 if name == "log.roll.ms" else 0)
     for name in ("socket.send.buffer.bytes", "socket.receive.buffer.bytes"):
         if config.int(name) < -1 or config.int(name) == 0:
-            raise ConfigError(
-                f"bad value for {name}: {config.int(name)} must be at least 1, or -1 for the OS default"
-            )
+            raise ConfigError(f"bad value for {name}: {config.int(name)} must be at least 1, or -1 for the OS default")
     connection_overrides(config)
     _check_identity(config)
 

@@ -102,9 +102,7 @@ def _entry(
     return ConfigEntry(key.name, value, key.type, strongest, False, key.sensitive, tuple(synonyms), key.doc)
 
 
-def _broker_entry(
-    config: BrokerConfig, name: str, synonyms: list[Synonym], text: str | None = None
-) -> ConfigEntry:
+def _broker_entry(config: BrokerConfig, name: str, synonyms: list[Synonym], text: str | None = None) -> ConfigEntry:
     key = BROKER_KEYS.get(name)
     config_type = key.type if key else no_effect.type_of(name) or PASSWORD
     sensitive = config_type == PASSWORD

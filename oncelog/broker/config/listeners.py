@@ -89,9 +89,7 @@ def _protocols(config: BrokerConfig) -> dict[str, str]:
     for pair in filter(None, (part.strip() for part in config.text(key).split(","))):
         name, _, protocol = (part.strip().upper() for part in pair.partition(":"))
         if protocol not in _PROTOCOLS:
-            raise ConfigError(
-                f'bad value for {key}: "{pair}" must be NAME:PROTOCOL with {", ".join(_PROTOCOLS)}'
-            )
+            raise ConfigError(f'bad value for {key}: "{pair}" must be NAME:PROTOCOL with {", ".join(_PROTOCOLS)}')
         protocols[name] = protocol
     return protocols
 
@@ -101,9 +99,7 @@ def _check_protocol(name: str, protocols: dict[str, str]) -> None:
     if protocol is None:
         raise ConfigError(f"listener {name} has no entry in listener.security.protocol.map")
     if protocol not in SERVED_PROTOCOLS:
-        raise ConfigError(
-            f"listener {name} asks for {protocol}, which this version does not serve; use PLAINTEXT"
-        )
+        raise ConfigError(f"listener {name} asks for {protocol}, which this version does not serve; use PLAINTEXT")
 
 
 def _without(
@@ -125,9 +121,7 @@ def _check_distinct(key: str, addresses: tuple[ListenerAddress, ...]) -> None:
         other = ports.setdefault(address.port, address)
         # One port may serve IPv4 and IPv6 under two names (KIP-797).
         if address.port and other is not address and not _is_dual_stack(address, other):
-            raise ConfigError(
-                f"bad value for {key}: {other.name} and {address.name} share port {address.port}"
-            )
+            raise ConfigError(f"bad value for {key}: {other.name} and {address.name} share port {address.port}")
 
 
 def _is_dual_stack(one: ListenerAddress, other: ListenerAddress) -> bool:
@@ -144,9 +138,7 @@ def _advertised(
         if address.name in ignored:
             continue
         if address.host in _WILDCARDS:
-            raise ConfigError(
-                f'bad value for {key}: "{address}" must have a host that clients can connect to'
-            )
+            raise ConfigError(f'bad value for {key}: "{address}" must have a host that clients can connect to')
         if address.name in chosen:
             raise ConfigError(f"bad value for {key}: the name {address.name} stands twice")
         if all(address.name != each.name for each in bound):
@@ -174,7 +166,5 @@ def _inter_broker(config: BrokerConfig, bound: tuple[ListenerAddress, ...]) -> s
     if not isinstance(name, str) or not name:
         return bound[0].name
     if all(name.upper() != address.name for address in bound):
-        raise ConfigError(
-            f"bad value for inter.broker.listener.name: there is no listener {name} in listeners"
-        )
+        raise ConfigError(f"bad value for inter.broker.listener.name: there is no listener {name} in listeners")
     return name.upper()

@@ -41,6 +41,7 @@ _NOT_SETTINGS = frozenset(
         "VERSION",
     )
 )
+_MISSPELT_LIKENESS_MIN = 0.9
 _NOT_SETTINGS_PREFIXES = ("JMX_", "LOG4J_")
 
 
@@ -87,7 +88,7 @@ def environment_settings(environment: Mapping[str, str]) -> Iterator[Setting]:
             if not variable.startswith(prefix) or not _is_meant(variable.removeprefix(prefix)):
                 continue
             name = setting_name(variable.removeprefix(prefix))
-            if prefix == KAFKA_PREFIX and not _is_known(name) and closest_setting(name) is None:
+            if prefix == KAFKA_PREFIX and _is_stranger(name):
                 continue
             yield Setting(name, environment[variable], f"environment {variable}")
 
@@ -111,6 +112,10 @@ def _is_meant(variable: str) -> bool:
 
 def _is_known(name: str) -> bool:
     return name in BROKER_KEYS or no_effect.type_of(name) is not None
+
+
+def _is_stranger(name: str) -> bool:
+    return not _is_known(name) and closest_setting(name, _MISSPELT_LIKENESS_MIN) is None
 
 
 def _notes(settings: Iterable[Setting]) -> list[str]:

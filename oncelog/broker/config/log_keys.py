@@ -70,6 +70,14 @@ FILES = (
         "How long a file stays after it was marked as deleted.",
     ),
     K(
+        "log.initial.task.delay.ms",
+        LONG,
+        "30000",
+        at_least(0),
+        READ_ONLY,
+        "How long after the start the background work on logs begins.",
+    ),
+    K(
         "num.recovery.threads.per.data.dir",
         INT,
         "2",

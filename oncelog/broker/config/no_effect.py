@@ -99,7 +99,7 @@ _LONG = """
     controller.performance.sample.period.ms delegation.token.expiry.check.interval.ms
     delegation.token.expiry.time.ms delegation.token.max.lifetime.ms follower.replication.throttled.rate
     internal.metadata.delete.delay.millis leader.imbalance.check.interval.seconds
-    leader.replication.throttled.rate log.dir.failure.timeout.ms log.initial.task.delay.ms
+    leader.replication.throttled.rate log.dir.failure.timeout.ms
     metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
     metadata.log.segment.ms metadata.max.retention.bytes metadata.max.retention.ms
     metrics.sample.window.ms remote.list.offsets.request.timeout.ms

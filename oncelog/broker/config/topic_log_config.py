@@ -38,6 +38,9 @@ def log_config(overrides: Mapping[str, str], config: BrokerConfig) -> LogConfig:
     values: dict[str, Any] = {name.replace(".", "_"): config.topic_value(name, overrides) for name in _SAME}
     policies = config.topic_value("cleanup.policy", overrides)
     assert isinstance(policies, list)
+    if "compact" in policies:
+        # Only closed segments are compacted, so none may stay open for longer than that (KIP-354).
+        values["segment_ms"] = min(values["segment_ms"], values["max_compaction_lag_ms"])
     by_broker = config.topic_value("message.timestamp.type", overrides) == "LogAppendTime"
     return LogConfig(
         cleanup_delete="delete" in policies,

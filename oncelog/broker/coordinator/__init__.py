@@ -1,0 +1,4 @@
+"""Pure state machines: groups and transactions. No files, no sockets, no clock, nothing to await.
+
+`contract.py` says what a coordinator is; `broker.runtime.shard` runs one.
+"""

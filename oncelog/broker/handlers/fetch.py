@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from oncelog.broker.replica.partition import Partition
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+_DEBUGGING_REPLICA_ID = -2
+_ERROR_CODE_SINCE = 7
 _TOPIC_IDS_SINCE = 13
 
 
@@ -47,44 +49,66 @@ class _Reading(NamedTuple):
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Awaitable[FetchResponse]:
     by_id = context.version >= _TOPIC_IDS_SINCE
-    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"isolation level {request.isolation_level} does not exist")
+    _check_request(request)
     services = context.services
     session = services.fetch_sessions.open(request, by_id, services.clock.monotonic())
     wanted = session.partitions.values() if session else sessionless_partitions(request, by_id)
     if _is_follower(request):
         return _respond(request, session, _refuse_follower(wanted), context)
     reading = _read(request, wanted, context)
-    if reading.ready or reading.size_bytes >= request.min_bytes or request.max_wait_ms <= 0:
+    min_bytes = min(request.min_bytes, _size_bytes_max(request, context))
+    if reading.ready or reading.size_bytes >= min_bytes or request.max_wait_ms <= 0:
         return _respond(request, session, reading, context)
-    return _wait(request, session, list(wanted), reading, context)
+    missing_bytes = min_bytes - reading.size_bytes
+    return _wait(request, session, list(wanted), reading.partitions, min_bytes, missing_bytes, context)
+
+
+def error_reply(request: FetchRequest, error: KafkaError, context: RequestContext) -> FetchResponse:
+    """The code stands at the top since version 7; before that, every partition has it."""
+    response = FetchResponse(error_code=error.code)
+    if context.version < _ERROR_CODE_SINCE:
+        for topic in request.topics:
+            failed = [_failed(asked.partition, error) for asked in topic.partitions]
+            response.responses.append(FetchableTopicResponse(topic=topic.topic, partitions=failed))
+    return response
+
+
+def _check_request(request: FetchRequest) -> None:
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"isolation level {request.isolation_level} does not exist")
+    if min(request.replica_id, request.replica_state.replica_id) < _DEBUGGING_REPLICA_ID:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "no replica has such an id")
+
+
+def _size_bytes_max(request: FetchRequest, context: RequestContext) -> int:
+    return min(max(request.max_bytes, 0), context.services.fetch_size_bytes_max)
 
 
 async def _wait(
     request: FetchRequest,
     session: FetchSession | None,
     wanted: list[SessionPartition],
-    reading: _Reading,
+    partitions: list[Partition],
+    min_bytes: int,
+    missing_bytes: int,
     context: RequestContext,
 ) -> FetchResponse:
+    """Wait with empty hands: what was too little is read again, so that no waiting client pins records."""
     clock = context.services.clock
     deadline = clock.monotonic() + request.max_wait_ms / 1000
     while True:
-        wait_ms = (deadline - clock.monotonic()) * 1000
-        if wait_ms <= 0:
-            break
-        missing_bytes = request.min_bytes - reading.size_bytes
-        await FetchWaiter(reading.partitions, missing_bytes, wait_ms).future
+        wait_ms = max((deadline - clock.monotonic()) * 1000, 0)
+        await FetchWaiter(partitions, missing_bytes, wait_ms).future
         reading = _read(request, wanted, context)
-        if reading.ready or reading.size_bytes >= request.min_bytes:
-            break
-    return _respond(request, session, reading, context)
+        if reading.ready or reading.size_bytes >= min_bytes or clock.monotonic() >= deadline:
+            return _respond(request, session, reading, context)
+        partitions, missing_bytes = reading.partitions, min_bytes - reading.size_bytes
+        del reading
 
 
 def _read(request: FetchRequest, wanted: Iterable[SessionPartition], context: RequestContext) -> _Reading:
-    services = context.services
     read_committed = request.isolation_level == READ_COMMITTED
-    size_bytes_left = min(max(request.max_bytes, 0), services.fetch_size_bytes_max)
+    size_bytes_left = _size_bytes_max(request, context)
     data: list[tuple[SessionPartition, PartitionData]] = []
     partitions: list[Partition] = []
     size_bytes = 0

@@ -6,6 +6,7 @@ timestamp (KIP-734), -4 earliest local and -5 latest tiered (KIP-405, KIP-1005; 
 
 from __future__ import annotations
 
+from oncelog.broker.log.disk import StorageError
 from oncelog.broker.replica.partition import Partition
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -94,7 +95,10 @@ def _look_up(partition: Partition, timestamp: int, read_committed: bool, version
         return -1, log.log_start_offset
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return -1, -1
-    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    try:
+        found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    except (StorageError, OSError) as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
     if found is None or found.offset >= partition.readable_end(read_committed):
         return -1, -1
     return found.timestamp, found.offset

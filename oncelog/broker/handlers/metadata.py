@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from oncelog.broker.metadata.topic_names import is_legal_topic_name
 from oncelog.broker.runtime.cluster import endpoints
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.topics import auto_create_topics
@@ -84,10 +85,11 @@ def _find(asked: MetadataRequestTopic, image: MetadataImage, failures: dict[str,
         return _describe(topic)
     name = asked.name or ""
     topic = image.topics.get(name)
-    if topic is None:
-        code = failures.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return MetadataResponseTopic(error_code=code, name=name)
-    return _describe(topic)
+    if topic is not None:
+        return _describe(topic)
+    legal = is_legal_topic_name(name)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return MetadataResponseTopic(error_code=failures.get(name, unknown), name=name)
 
 
 def _describe(topic: TopicImage) -> MetadataResponseTopic:

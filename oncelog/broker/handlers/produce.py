@@ -8,10 +8,12 @@ acks=all when the high watermark has passed them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections import Counter
+from collections.abc import Awaitable, Set
 from typing import TYPE_CHECKING
 
 from oncelog.broker.runtime.context import NO_REPLY, RequestContext
+from oncelog.broker.runtime.openings import Openings, open_transactions
 from oncelog.broker.runtime.waiters import AckCountdown
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.messages.produce import (
@@ -21,22 +23,72 @@ from oncelog.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from oncelog.protocol.records.batch import (
+    ATTRIBUTES_POSITION,
+    HEADER_SIZE,
+    MAGIC,
+    MAGIC_POSITION,
+    TRANSACTIONAL_BIT,
+    TimestampType,
+)
+from oncelog.protocol.records.scan import INT64_MAX, INT64_MIN
 from oncelog.protocol.records.validation import check_produce_records
 
 if TYPE_CHECKING:
+    from oncelog.broker.log.verification import VerificationGuard
     from oncelog.broker.replica.partition import Partition
+    from oncelog.broker.runtime.openings import Guards, Refusals
 
 ACKS_ALL = -1
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
 _ZSTD_SINCE = 7
 
+_Key = tuple[str, bytes, int]
+"""Topic name, topic id and partition; a version has one of the first two."""
+_NONE_REPEATED: frozenset[_Key] = frozenset()
+
 
 def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse | Awaitable[ProduceResponse]:
     if request.acks not in (0, 1, ACKS_ALL):
         return error_reply(request, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS), context)
+    if request.transactional_id is None and _has_transactional_batch(request):
+        raise KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "a transactional batch came without a transactional id",
+        )
+    if request.transactional_id is not None:
+        openings = open_transactions(request, context)
+        if openings.waiting is not None:
+            # The frame's memory is received over meanwhile, and later batches must not overtake these.
+            context.exclusive = True
+            _keep_records(request)
+            return _append_opened(request, context, openings)
+        return _append_all(request, context, openings.guards, openings.refused)
+    return _append_all(request, context)
+
+
+async def _append_opened(request: ProduceRequest, context: RequestContext, openings: Openings) -> ProduceResponse:
+    await openings.settle(context.version)
+    response = _append_all(request, context, openings.guards, openings.refused)
+    return response if isinstance(response, ProduceResponse) or response is NO_REPLY else await response
+
+
+def _keep_records(request: ProduceRequest) -> None:
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records is not None:
+                data.records = memoryview(bytearray(data.records))
+
+
+def _append_all(
+    request: ProduceRequest,
+    context: RequestContext,
+    guards: Guards | None = None,
+    refused: Refusals | None = None,
+) -> ProduceResponse | Awaitable[ProduceResponse]:
     response = ProduceResponse()
     countdown: AckCountdown[ProduceResponse] | None = None
-    seen: set[tuple[str, int]] = set()
+    repeated = _repeated_partitions(request)
     for topic in request.topic_data:
         answers: list[PartitionProduceResponse] = []
         response.responses.append(
@@ -47,10 +99,12 @@ def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse 
             answers.append(answer)
             try:
                 name = topic.name if context.version < 13 else context.services.partitions.name_of(topic.topic_id)
-                if (name, data.index) in seen:
+                if repeated and (topic.name, topic.topic_id, data.index) in repeated:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition stands twice in one request")
-                seen.add((name, data.index))
-                partition, last_offset = _append(request, name, data, answer, context)
+                if refused and (name, data.index) in refused:
+                    raise refused[name, data.index]
+                guard = guards.get((name, data.index)) if guards else None
+                partition, last_offset = _append(request, name, data, answer, context, guard)
             except KafkaError as error:
                 _refuse(answer, error)
                 continue
@@ -64,7 +118,7 @@ def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse 
 
 
 def error_reply(request: ProduceRequest, error: KafkaError, _: RequestContext) -> ProduceResponse:
-    """The same error for every partition of the request."""
+    """The same error for every partition of the request; with acks=0, the end of the connection."""
     response = ProduceResponse()
     for topic in request.topic_data:
         answers = [PartitionProduceResponse(index=data.index, base_offset=-1) for data in topic.partition_data]
@@ -73,7 +127,33 @@ def error_reply(request: ProduceRequest, error: KafkaError, _: RequestContext) -
         response.responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )
-    return response
+    return _no_reply(response) if request.acks == 0 else response
+
+
+def _has_transactional_batch(request: ProduceRequest) -> bool:
+    """Looked for before anything is written, because one such batch spoils the whole request."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if (
+                records is not None
+                and len(records) >= HEADER_SIZE
+                and records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_BIT
+                and records[MAGIC_POSITION] == MAGIC
+            ):
+                return True
+    return False
+
+
+def _repeated_partitions(request: ProduceRequest) -> Set[_Key]:
+    """Partitions that the request names more than once: an answer could not say which of their batches it means."""
+    topics = request.topic_data
+    if len(topics) == 1 and len(topics[0].partition_data) == 1:
+        return _NONE_REPEATED
+    keys = [(topic.name, topic.topic_id, data.index) for topic in topics for data in topic.partition_data]
+    if len(set(keys)) == len(keys):
+        return _NONE_REPEATED
+    return {key for key, count in Counter(keys).items() if count > 1}
 
 
 def _append(
@@ -82,6 +162,7 @@ def _append(
     data: PartitionProduceData,
     answer: PartitionProduceResponse,
     context: RequestContext,
+    guard: VerificationGuard | None,
 ) -> tuple[Partition, int]:
     if topic in INTERNAL_TOPICS:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by the broker only")
@@ -90,21 +171,20 @@ def _append(
     config = partition.log.config
     records = data.records
     assert records is None or isinstance(records, memoryview)
+    now_ms = services.clock.now_ms()
+    by_producer = config.message_timestamp_type == TimestampType.CREATE_TIME
     header = check_produce_records(
         records,
         compacted=config.cleanup_compact,
         max_message_bytes=config.max_message_bytes,
         allow_zstd=context.version >= _ZSTD_SINCE,
+        timestamp_ms_min=now_ms - config.message_timestamp_before_max_ms if by_producer else INT64_MIN,
+        timestamp_ms_max=now_ms + config.message_timestamp_after_max_ms if by_producer else INT64_MAX,
     )
     assert records is not None
     if request.acks == ACKS_ALL:
         partition.check_enough_in_sync()
-    if header.is_transactional and request.transactional_id is None:
-        raise KafkaError(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "a transactional batch came without a transactional id",
-        )
-    result = partition.append(records, header, services.clock.now_ms())
+    result = partition.append(records, header, now_ms, guard=guard)
     answer.base_offset = result.first_offset
     answer.log_append_time_ms = result.log_append_time
     answer.log_start_offset = partition.log.log_start_offset

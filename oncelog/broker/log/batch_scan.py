@@ -56,9 +56,13 @@ def iter_headers(disk: Disk, fd: int, position: int, end: int) -> Iterator[tuple
 
 
 def iter_checked(
-    disk: Disk, fd: int, position: int, end: int, next_offset: int
+    disk: Disk, fd: int, position: int, end: int, next_offset: int, *, gaps: bool = True
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Position, header and bytes of each batch in [position, end), proven by CRC and ascending in offset."""
+    """Position, header and bytes of each batch in [position, end), proven by CRC and by its offset.
+
+    The offset is outside the checksum. It must be the next one, or at least not before it if compaction may
+    have left gaps.
+    """
     chunk = memoryview(b"")
     chunk_start = position
     while position < end:
@@ -72,7 +76,7 @@ def iter_checked(
         batch = chunk[at : at + size]
         if compute_crc(batch) != header.crc:
             raise CorruptBatch(position, "the checksum is wrong")
-        if header.base_offset < next_offset:
+        if header.base_offset < next_offset or (header.base_offset > next_offset and not gaps):
             raise CorruptBatch(position, f"offset {header.base_offset} where {next_offset} is next")
         yield position, header, batch
         next_offset = header.base_offset + header.last_offset_delta + 1

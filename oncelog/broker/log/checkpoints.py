@@ -1,8 +1,9 @@
 """Small text files beside the logs, in Apache Kafka's formats.
 
 Checkpoint (`recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`,
-`replication-offset-checkpoint`): a version line `0`, a line with the number of entries, then one line
-`topic partition offset` each. `leader-epoch-checkpoint` has the same head and lines `epoch start-offset`.
+`replication-offset-checkpoint`, `cleaner-offset-checkpoint`): a version line `0`, a line with the number of
+entries, then one line `topic partition offset` each. `leader-epoch-checkpoint` has the same head and lines
+`epoch start-offset`.
 
 `partition.metadata`: `version: 0`, newline, `topic_id: <base64 uuid>`.
 `.kafka_cleanshutdown`: JSON with `version` and `brokerEpoch`.
@@ -26,6 +27,7 @@ from oncelog.broker.log.disk import Disk, StorageError
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"

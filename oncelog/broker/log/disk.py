@@ -78,6 +78,9 @@ class Disk:
     def size_bytes(self, fd: int) -> int:
         return os.fstat(fd).st_size
 
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
 

@@ -107,9 +107,7 @@ class LogConfig:
         return LogConfig(**{**{name: getattr(self, name) for name in DEFAULTS}, **values})
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LogConfig) and all(
-            getattr(self, name) == getattr(other, name) for name in DEFAULTS
-        )
+        return isinstance(other, LogConfig) and all(getattr(self, name) == getattr(other, name) for name in DEFAULTS)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -6,6 +6,7 @@
     recovery-point-offset-checkpoint   per partition: below this offset everything is on disk
     log-start-offset-checkpoint        per partition: where the log starts, if records were deleted
     replication-offset-checkpoint      per partition: the high watermark
+    cleaner-offset-checkpoint          per partition: up to where it is compacted
     topic-N/                           a partition; topic-N.<token>-delete is one on its way out
 
 After a clean stop logs are opened when they are first asked for. Otherwise `recover` must be called before
@@ -18,8 +19,10 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
-from oncelog.broker.log import checkpoints
+from oncelog.broker.log import checkpoints, dormant
+from oncelog.broker.log.checkpoint_ticket import CheckpointOrder, CheckpointTicket
 from oncelog.broker.log.checkpoints import TopicPartition
 from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.file_names import DELETE_DIRECTORY, LOG
@@ -35,9 +38,7 @@ _NAME_MAX = 255
 class LogManager:
     """Owner of a data directory. Made by `open`; everything runs on one thread."""
 
-    def __init__(
-        self, root: str, disk: Disk, config_for: Callable[[str], LogConfig], files: OpenFiles
-    ) -> None:
+    def __init__(self, root: str, disk: Disk, config_for: Callable[[str], LogConfig], files: OpenFiles) -> None:
         self.root = root
         self.disk = disk
         self.config_for = config_for
@@ -48,11 +49,15 @@ class LogManager:
         self.failures: dict[TopicPartition, str] = {}
         """Partitions that could not be opened, with the reason."""
         self._directories: set[TopicPartition] = set()
-        self._doomed: list[tuple[int, str]] = []
+        self.doomed: list[tuple[int, str]] = []
+        """Directories of deleted partitions, with the time to remove them."""
+        self.cleaner_offsets: dict[TopicPartition, int] = {}
+        """Up to where each log is compacted; the cleaner moves it, the next checkpoint writes it."""
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
         self._written: dict[str, dict[TopicPartition, int]] = {}
+        self._checkpoint_order = CheckpointOrder()
         self._lock_fd = -1
 
     @classmethod
@@ -85,10 +90,11 @@ class LogManager:
         self._recovery_points = self._read(checkpoints.RECOVERY_POINTS)
         self._log_start_offsets = self._read(checkpoints.LOG_START_OFFSETS)
         self._high_watermarks = self._read(checkpoints.HIGH_WATERMARKS)
+        self.cleaner_offsets = self._read(checkpoints.CLEANER_OFFSETS)
         for name in disk.listdir(self.root):
             found = _PARTITION.fullmatch(name)
             if name.endswith(DELETE_DIRECTORY):
-                self._doomed.append((0, os.path.join(self.root, name)))
+                self.doomed.append((0, os.path.join(self.root, name)))
             elif found is not None:
                 self._directories.add((found[1], int(found[2])))
 
@@ -118,6 +124,24 @@ class LogManager:
         """All partitions that have a directory, opened or not."""
         return sorted(self._directories)
 
+    def unopened(self) -> list[TopicPartition]:
+        """Partitions that nobody has asked for since the start."""
+        return [key for key in self._directories if key not in self.logs and key not in self.failures]
+
+    def due_ms(self, topic: str, partition: int, config: LogConfig) -> int:
+        """When an unopened partition must be opened for its own sake, see `dormant`."""
+        key = (topic, partition)
+        return dormant.due_ms(
+            self.disk,
+            self._path(topic, partition),
+            config,
+            self._log_start_offsets.get(key, 0),
+            self.cleaner_offsets.get(key, 0),
+        )
+
+    def has_records(self, topic: str, partition: int) -> bool:
+        return (topic, partition) in self._directories and self.size_bytes(topic, partition) > 0
+
     def topic_id_on_disk(self, topic: str, partition: int) -> uuid.UUID | None:
         """What `partition.metadata` says; the partition is not opened for it."""
         return checkpoints.read_partition_metadata(self.disk, self._path(topic, partition))
@@ -142,9 +166,7 @@ class LogManager:
             return log
         return self._open(topic, partition, None, now_ms)
 
-    def _open(
-        self, topic: str, partition: int, topic_id: uuid.UUID | None, now_ms: int
-    ) -> PartitionLog | None:
+    def _open(self, topic: str, partition: int, topic_id: uuid.UUID | None, now_ms: int) -> PartitionLog | None:
         key = (topic, partition)
         if key in self.failures:
             raise StorageError(self.failures[key])
@@ -209,13 +231,13 @@ class LogManager:
         except OSError as error:
             raise StorageError(f"{topic}-{partition} cannot be deleted: {error}") from error
         else:
-            self._doomed.append((now_ms + self.config_for(topic).file_delete_delay_ms, doomed))
+            self.doomed.append((now_ms + self.config_for(topic).file_delete_delay_ms, doomed))
         self._directories.discard(key)
         self.failures.pop(key, None)
 
     def _forget(self, key: TopicPartition) -> None:
         """Drops a partition from the checkpoints, on disk as well."""
-        for offsets in (self._recovery_points, self._log_start_offsets, self._high_watermarks):
+        for offsets in self._checkpoints().values():
             offsets.pop(key, None)
         if any(key in written for written in self._written.values()):
             self.write_checkpoints()
@@ -225,25 +247,31 @@ class LogManager:
         for log in self.logs.values():
             if log.doomed:
                 log.maybe_remove_files(now_ms)
-        due = [path for when_ms, path in self._doomed if when_ms <= now_ms]
-        self._doomed = [(when_ms, path) for when_ms, path in self._doomed if when_ms > now_ms]
+        due = [path for when_ms, path in self.doomed if when_ms <= now_ms]
+        self.doomed = [(when_ms, path) for when_ms, path in self.doomed if when_ms > now_ms]
         for path in due:
-            for name in self.disk.listdir(path):
-                self.disk.unlink(os.path.join(path, name))
-            self.disk.rmdir(path)
+            # What cannot be removed now is found and tried again at the next start.
+            with suppress(OSError):
+                for name in self.disk.listdir(path):
+                    self.disk.unlink(os.path.join(path, name))
+                self.disk.rmdir(path)
 
     def truncate_to(self, log: PartitionLog, offset: int, *, now_ms: int) -> bool:
         """Truncates a log after making sure that a crash would not miss the truncated part."""
-        log.recovery_point = min(log.recovery_point, offset)
-        if log.checkpointed_recovery_point > offset:
-            self.write_checkpoints()
+        self._lower_recovery_point(log, offset)
         return log.truncate_to(offset, now_ms=now_ms)
 
     def truncate_fully_and_start_at(self, log: PartitionLog, offset: int, *, now_ms: int) -> None:
-        log.recovery_point = min(log.recovery_point, offset)
-        if log.checkpointed_recovery_point > offset:
-            self.write_checkpoints()
+        self._lower_recovery_point(log, offset)
         log.truncate_fully_and_start_at(offset, now_ms=now_ms)
+
+    def _lower_recovery_point(self, log: PartitionLog, offset: int) -> None:
+        log.recovery_point = min(log.recovery_point, offset)
+        key = (log.topic, log.partition)
+        if self.cleaner_offsets.get(key, -1) > offset:
+            self.cleaner_offsets[key] = offset
+        if log.checkpointed_recovery_point > offset or self._checkpoint_order.is_pending:
+            self.write_checkpoints()
 
     def size_bytes(self, topic: str, partition: int) -> int:
         """Bytes of records in a partition; does not open it."""
@@ -256,27 +284,45 @@ class LogManager:
     # -- checkpoints and the end -----------------------------------------------------------------------------
 
     def write_checkpoints(self) -> None:
-        """Writes recovery points, log starts and high watermarks that have changed."""
+        """Writes the checkpoints that have changed: the whole round at once, for callers that may block."""
+        ticket = self.begin_checkpoints()
+        ticket.run()
+        self.complete_checkpoints(ticket)
+
+    def begin_checkpoints(self) -> CheckpointTicket:
+        """Gathers recovery points, log starts, high watermarks and cleaner offsets as they are now."""
+        recovery_points = []
         for key, log in self.logs.items():
             self._recovery_points[key] = log.recovery_point
+            recovery_points.append((log, log.recovery_point))
             self._high_watermarks[key] = log.high_watermark
             if log.log_start_offset > log.segments.base_offsets[0]:
                 self._log_start_offsets[key] = log.log_start_offset
             else:
                 self._log_start_offsets.pop(key, None)
-        try:
-            self._write(checkpoints.RECOVERY_POINTS, self._recovery_points)
-            for key, log in self.logs.items():
-                log.checkpointed_recovery_point = self._recovery_points[key]
-            self._write(checkpoints.LOG_START_OFFSETS, self._log_start_offsets)
-            self._write(checkpoints.HIGH_WATERMARKS, self._high_watermarks)
-        except OSError as error:
-            raise StorageError(f"checkpoints in {self.root} cannot be written: {error}") from error
+        files = {
+            name: dict(offsets)
+            for name, offsets in self._checkpoints().items()
+            if self._written[name] != offsets or self._checkpoint_order.is_pending
+        }
+        return CheckpointTicket(self.disk, self.root, self._checkpoint_order, files, recovery_points)
 
-    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        if self._written[name] != offsets:
-            checkpoints.write_offsets(self.disk, os.path.join(self.root, name), offsets)
-            self._written[name] = dict(offsets)
+    def complete_checkpoints(self, ticket: CheckpointTicket) -> None:
+        """Takes note of a ticket that has run; one that a later ticket overtook counts for nothing."""
+        if ticket.error is not None:
+            raise StorageError(f"checkpoints in {self.root} cannot be written: {ticket.error}") from ticket.error
+        if ticket.counts:
+            self._written.update(ticket.files)
+            for log, recovery_point in ticket.recovery_points:
+                log.checkpointed_recovery_point = recovery_point
+
+    def _checkpoints(self) -> dict[str, dict[TopicPartition, int]]:
+        return {
+            checkpoints.RECOVERY_POINTS: self._recovery_points,
+            checkpoints.LOG_START_OFFSETS: self._log_start_offsets,
+            checkpoints.HIGH_WATERMARKS: self._high_watermarks,
+            checkpoints.CLEANER_OFFSETS: self.cleaner_offsets,
+        }
 
     def close(self, *, broker_epoch: int = -1, clean: bool = True) -> None:
         """Closes all logs; a clean stop of all of them leaves the mark that makes the next start fast."""

@@ -125,21 +125,33 @@ def _limit_of_segment(log: PartitionLog, segment: Segment, end_offset: int) -> t
 
 
 def _cut(segment: Segment, start: int, limit: int, size_bytes_max: int, min_one: bool) -> tuple[int, int]:
-    """The last batch boundary that keeps the range within its size, but behind one batch at least."""
-    wanted = start + size_bytes_max
-    indexed = max(start, segment.offset_index.floor_position(wanted))
-    cut, cut_offset = start, -1
+    """The last batch boundary that keeps the range within its size, but behind one batch if `min_one`."""
+    indexed = segment.offset_index.floor_position(start + size_bytes_max)
     try:
-        for position, header in iter_headers(segment.disk, segment.file(), indexed, limit):
-            end = position + LOG_OVERHEAD + header.batch_length
-            if end > wanted and not (min_one and position == start):
-                # `position` is a boundary: the batches before it fit.
-                return position, header.base_offset
-            cut, cut_offset = end, header.base_offset + header.last_offset_delta + 1
-            if end >= wanted:
-                break
+        return _walk_to_cut(segment, start, max(start, indexed), limit, size_bytes_max, min_one)
+    except CorruptBatch:
+        if indexed <= start:
+            raise segment.damaged() from None
+    segment.rebuild_indexes()
+    try:
+        return _walk_to_cut(segment, start, start, limit, size_bytes_max, min_one)
     except CorruptBatch as error:
         raise segment.damaged() from error
+
+
+def _walk_to_cut(
+    segment: Segment, start: int, indexed: int, limit: int, size_bytes_max: int, min_one: bool
+) -> tuple[int, int]:
+    cut, cut_offset = start, -1
+    wanted = start + size_bytes_max
+    for position, header in iter_headers(segment.disk, segment.file(), indexed, limit):
+        end = position + LOG_OVERHEAD + header.batch_length
+        if end > wanted and not (min_one and position == start):
+            # `position` is a boundary: the batches before it fit.
+            return position, header.base_offset
+        cut, cut_offset = end, header.base_offset + header.last_offset_delta + 1
+        if end >= wanted:
+            break
     return cut, cut_offset
 
 

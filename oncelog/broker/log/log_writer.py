@@ -10,7 +10,7 @@ import os
 import uuid
 from typing import NamedTuple, NoReturn
 
-from oncelog.broker.log import leader_epochs, producer_snapshot
+from oncelog.broker.log import leader_epochs, producer_snapshot, retry_window
 from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.file_names import SNAPSHOT, offset_file_name
 from oncelog.broker.log.flush import FlushTicket
@@ -19,6 +19,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_reader import PositionCache
 from oncelog.broker.log.offset_index import RELATIVE_OFFSET_MAX
 from oncelog.broker.log.open_files import OpenFiles
+from oncelog.broker.log.producer_entry import ProducerBatch
 from oncelog.broker.log.producer_state import TRANSACTIONAL, AppendOrigin, CompletedTxn, ProducerState
 from oncelog.broker.log.segment import Segment
 from oncelog.broker.log.segment_list import SegmentList
@@ -150,13 +151,16 @@ class LogWriter:
             if origin == _CLIENT:
                 batch = producers.find_duplicate(header)
                 if batch is not None:
-                    stamp = batch.timestamp if config.message_timestamp_type else -1
-                    return AppendResult(
-                        batch.first_offset, batch.last_offset, stamp, self.log_start_offset, True, 0
-                    )
+                    return self._duplicate(batch)
             if header.attributes & TRANSACTIONAL and config.transaction_verification:
                 producers.check_verified(header, guard)
-            producers.check_data_batch(header, origin)
+            try:
+                producers.check_data_batch(header, origin)
+            except KafkaError as error:
+                batch = self._recall_duplicate(header, error)
+                if batch is None:
+                    raise
+                return self._duplicate(batch)
         timestamp = header.max_timestamp
         log_append_time = -1
         if config.message_timestamp_type == TimestampType.LOG_APPEND_TIME:
@@ -171,6 +175,19 @@ class LogWriter:
         if producer_id >= 0:
             producers.apply_data_batch(header, first_offset, last_offset, timestamp, now_ms)
         return AppendResult(first_offset, last_offset, log_append_time, self.log_start_offset, False, size)
+
+    def _duplicate(self, batch: ProducerBatch) -> AppendResult:
+        """The answer to a batch that is in the log already."""
+        stamp = batch.timestamp if self.config.message_timestamp_type == TimestampType.LOG_APPEND_TIME else -1
+        return AppendResult(batch.first_offset, batch.last_offset, stamp, self.log_start_offset, True, 0)
+
+    def _recall_duplicate(self, header: BatchHeader, error: KafkaError) -> ProducerBatch | None:
+        """A batch out of order may be one that the snapshot did not remember."""
+        entry = self.producers.entries.get(header.producer_id)
+        if error.code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or entry is None or not entry.restored:
+            return None
+        retry_window.recall(self, entry)
+        return self.producers.find_duplicate(header)
 
     def _check_timestamp(self, timestamp: int, now_ms: int) -> None:
         config = self.config
@@ -196,9 +213,7 @@ class LogWriter:
         """Appends the control batch that ends a producer's transaction on this partition."""
         self.check_online()
         producers = self.producers
-        producers.check_marker(
-            producer_id, producer_epoch, coordinator_epoch, transaction_version=transaction_version
-        )
+        producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version=transaction_version)
         marker = EndTxnMarker(ControlType.COMMIT if commit else ControlType.ABORT, coordinator_epoch)
         offset = self.end_offset
         batch = build_marker_batch(
@@ -235,9 +250,7 @@ class LogWriter:
     def _complete_txn(self, txn: CompletedTxn) -> None:
         if txn.aborted:
             stable_offset = self.producers.stable_offset_after(txn)
-            self.active.add_aborted(
-                AbortedTxn(txn.producer_id, txn.first_offset, txn.last_offset, stable_offset)
-            )
+            self.active.add_aborted(AbortedTxn(txn.producer_id, txn.first_offset, txn.last_offset, stable_offset))
         self.producers.complete(txn)
 
     def write_batch(
@@ -317,13 +330,12 @@ class LogWriter:
         new.dirty = True
         self.segments.append(new)
         self.active = new
+        self.positions.put(base_offset, new, 0)
 
     def write_snapshot(self, offset: int) -> None:
         """Writes the producer state as of `offset`, to be synced with the next flush."""
         path = self.snapshot_path(offset)
-        self.add_dirty_file(
-            self.disk.write_new_file(path, producer_snapshot.encode(self.producers.entries.values()))
-        )
+        self.add_dirty_file(self.disk.write_new_file(path, producer_snapshot.encode(self.producers.entries.values())))
         if not self.snapshot_offsets or self.snapshot_offsets[-1] < offset:
             self.snapshot_offsets.append(offset)
 

@@ -136,11 +136,14 @@ class PartitionLog(LogWriter):
         if not (self.dirty_segments or self.dirty_fds or self.dirty_directories):
             self.recovery_point = self.end_offset
             return None
+        ticket = FlushTicket(self.disk, self.end_offset, [], sorted(self.dirty_directories))
         try:
-            fds = [self.disk.dup(segment.file()) for segment in self.dirty_segments]
+            for segment in self.dirty_segments:
+                ticket.fds.append(self.disk.dup(segment.file()))
         except OSError as error:
+            ticket.release()
             raise StorageError(f"{self.directory} cannot be flushed: {error}") from error
-        ticket = FlushTicket(self.disk, self.end_offset, fds + self.dirty_fds, sorted(self.dirty_directories))
+        ticket.fds += self.dirty_fds
         for segment in self.dirty_segments:
             segment.dirty = False
         self.dirty_segments = []

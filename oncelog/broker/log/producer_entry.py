@@ -26,6 +26,7 @@ class ProducerEntry:
         "last_append_ms",
         "last_timestamp",
         "producer_id",
+        "restored",
         "sequences_from_zero",
         "txn_first_offset",
     )
@@ -40,6 +41,8 @@ class ProducerEntry:
         self.txn_first_offset = -1
         self.sequences_from_zero = False
         """True if every sequence of this epoch was seen here, so that a lower one is known to be written."""
+        self.restored = False
+        """True if it comes from a snapshot, which knows only the last batch."""
         self.batches: list[ProducerBatch] = []
 
     @property

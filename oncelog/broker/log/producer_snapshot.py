@@ -80,10 +80,9 @@ def _decode_entry(fields: tuple[int, ...]) -> ProducerEntry:
     entry.coordinator_epoch = coordinator_epoch
     entry.last_timestamp = timestamp
     entry.txn_first_offset = first
+    entry.restored = True
     if last_offset >= 0:
         first_sequence = (last_sequence - offset_delta) % _SEQUENCES if last_sequence >= 0 else -1
         first_offset = last_offset - offset_delta
-        entry.batches.append(
-            ProducerBatch(first_sequence, last_sequence, first_offset, last_offset, timestamp)
-        )
+        entry.batches.append(ProducerBatch(first_sequence, last_sequence, first_offset, last_offset, timestamp))
     return entry

@@ -58,9 +58,7 @@ class ProducerState:
         """Replaces the state by a snapshot's. Verifications in flight are void: their guard is gone."""
         self.entries = {entry.producer_id: entry for entry in entries}
         open_txns = [e for e in self.entries.values() if e.txn_first_offset >= 0]
-        self.ongoing = {
-            e.txn_first_offset: e.producer_id for e in sorted(open_txns, key=lambda e: e.txn_first_offset)
-        }
+        self.ongoing = {e.txn_first_offset: e.producer_id for e in sorted(open_txns, key=lambda e: e.txn_first_offset)}
         self.unreplicated = {}
         self.verification = VerificationState()
         for entry in self.entries.values():
@@ -135,9 +133,7 @@ class ProducerState:
         if not self.verification.is_verified(header.producer_id, guard):
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the record is not part of an ongoing transaction")
 
-    def check_marker(
-        self, producer_id: int, epoch: int, coordinator_epoch: int, *, transaction_version: int
-    ) -> None:
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, *, transaction_version: int) -> None:
         """Fencing of a transaction marker by producer epoch and by coordinator epoch.
 
         In transaction version 2 (KIP-890) the marker carries the bumped epoch; the same epoch again is a
@@ -148,12 +144,7 @@ class ProducerState:
             return
         if epoch < entry.epoch:
             self._raise_fenced(producer_id, epoch, entry.epoch)
-        if (
-            transaction_version >= 2
-            and epoch == entry.epoch
-            and entry.txn_first_offset >= 0
-            and epoch != EPOCH_MAX
-        ):
+        if transaction_version >= 2 and epoch == entry.epoch and entry.txn_first_offset >= 0 and epoch != EPOCH_MAX:
             self._raise_fenced(producer_id, epoch, entry.epoch)
         if coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
@@ -196,9 +187,7 @@ class ProducerState:
             entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
         elif entry.epoch != header.producer_epoch:
             entry.set_epoch(header.producer_epoch)
-        entry.add_batch(
-            ProducerBatch(header.base_sequence, header.last_sequence, first_offset, last_offset, timestamp)
-        )
+        entry.add_batch(ProducerBatch(header.base_sequence, header.last_sequence, first_offset, last_offset, timestamp))
         entry.last_append_ms = now_ms
         if header.attributes & TRANSACTIONAL:
             if entry.txn_first_offset < 0:
@@ -278,8 +267,7 @@ class ProducerState:
         expired = [
             entry.producer_id
             for entry in self.entries.values()
-            if entry.txn_first_offset < 0
-            and now_ms - max(entry.last_append_ms, entry.last_timestamp) >= expiration_ms
+            if entry.txn_first_offset < 0 and now_ms - max(entry.last_append_ms, entry.last_timestamp) >= expiration_ms
         ]
         for producer_id in expired:
             del self.entries[producer_id]

@@ -86,9 +86,7 @@ def _load_segments(log: PartitionLog, sizes: dict[str, int], now_ms: int) -> lis
         offset = offset_of_file(name)
         if offset is not None and offset not in known and name.endswith(SEGMENT_SUFFIXES):
             log.disk.unlink(os.path.join(log.directory, name))
-    return [
-        Segment(log.disk, log.files, log.directory, base, sizes=sizes, created_ms=now_ms) for base in bases
-    ]
+    return [Segment(log.disk, log.files, log.directory, base, sizes=sizes, created_ms=now_ms) for base in bases]
 
 
 def add_first_segment(log: PartitionLog, offset: int, now_ms: int) -> None:
@@ -102,9 +100,7 @@ def add_first_segment(log: PartitionLog, offset: int, now_ms: int) -> None:
 
 def _check_nothing_lost(log: PartitionLog, end_offset: int, recovery_point: int) -> None:
     if end_offset < recovery_point:
-        raise StorageError(
-            f"{log.directory} ends at offset {end_offset}, but was on disk up to {recovery_point}"
-        )
+        raise StorageError(f"{log.directory} ends at offset {end_offset}, but was on disk up to {recovery_point}")
 
 
 # -- after a clean close -------------------------------------------------------------------------------------
@@ -118,7 +114,8 @@ def _open_as_closed(log: PartitionLog, clean: bool, recovery_point: int, sizes: 
     """
     log.active = log.segments.items[-1]
     has_indexes = all(offset_file_name(log.active.base_offset, kind) in sizes for kind in (INDEX, TIME_INDEX))
-    if not clean and recovery_point not in log.snapshot_offsets:
+    is_empty = len(log.segments.items) == 1 and log.active.size_bytes == 0
+    if not clean and not is_empty and recovery_point not in log.snapshot_offsets:
         return False
     if log.active.size_bytes > log.config.index_interval_bytes and not has_indexes:
         return False
@@ -126,7 +123,7 @@ def _open_as_closed(log: PartitionLog, clean: bool, recovery_point: int, sizes: 
         end_offset, _ = log.active.read_end()
     except (CorruptBatch, OSError):
         return False
-    if end_offset != recovery_point and not clean:
+    if end_offset != recovery_point and not clean and not is_empty:
         return False
     _check_nothing_lost(log, end_offset, recovery_point)
     log.end_offset = end_offset
@@ -170,7 +167,9 @@ def _find_end(log: PartitionLog, first: int, recovery_point: int) -> tuple[int, 
             _check_nothing_lost(log, end, recovery_point)
             return end, (i - 1, segments[i - 1].size_bytes)
         try:
-            for _, header, _ in iter_checked(log.disk, segment.file(), 0, segment.size_bytes, end):
+            for _, header, _ in iter_checked(
+                log.disk, segment.file(), 0, segment.size_bytes, end, gaps=log.config.cleanup_compact
+            ):
                 end = header.last_offset + 1
         except CorruptBatch as error:
             if end < recovery_point:
@@ -248,14 +247,10 @@ def _replay(log: PartitionLog, start: int, end: int, now_ms: int) -> None:
                 _replay_batch(log, segment, position, header, now_ms)
 
 
-def _replay_batch(
-    log: PartitionLog, segment: Segment, position: int, header: BatchHeader, now_ms: int
-) -> None:
+def _replay_batch(log: PartitionLog, segment: Segment, position: int, header: BatchHeader, now_ms: int) -> None:
     producers = log.producers
     if not header.is_control:
-        producers.apply_data_batch(
-            header, header.base_offset, header.last_offset, header.max_timestamp, now_ms
-        )
+        producers.apply_data_batch(header, header.base_offset, header.last_offset, header.max_timestamp, now_ms)
         return
     marker = decode_marker(read_batch(segment, position, header))
     if marker is None:
@@ -274,9 +269,11 @@ def _replay_batch(
 
 
 def _remove_snapshots(log: PartitionLog, keep_up_to: int) -> None:
+    """Snapshots of records that are gone; they would lie about those that come in their place."""
     for offset in [o for o in log.snapshot_offsets if o > keep_up_to]:
         log.disk.unlink_if_exists(log.snapshot_path(offset))
         log.snapshot_offsets.remove(offset)
+        log.dirty_directories.add(log.directory)
 
 
 # -- both ----------------------------------------------------------------------------------------------------
@@ -291,6 +288,7 @@ def _settle(log: PartitionLog, recovered: bool, now_ms: int) -> None:
     log.log_start_offset = max(log.log_start_offset, log.segments.base_offsets[0])
     log.epochs.truncate_from_end(log.end_offset)
     log.epochs.truncate_from_start(log.log_start_offset)
+    _remove_snapshots(log, keep_up_to=log.end_offset)
     _remove_stray_snapshots(log)
     log.recovery_point = log.end_offset
     log.high_watermark = log.log_start_offset

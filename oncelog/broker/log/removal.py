@@ -8,7 +8,7 @@ anything is appended in their place: a segment that came back after a power cut 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log import recovery
@@ -70,7 +70,8 @@ def remove_files(log: PartitionLog, now_ms: int) -> None:
     due = [segment for when_ms, segment in log.doomed if when_ms <= now_ms]
     log.doomed = [(when_ms, segment) for when_ms, segment in log.doomed if when_ms > now_ms]
     for segment in due:
-        segment.unlink()
+        with suppress(OSError):
+            segment.unlink()
 
 
 def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> bool:

@@ -62,9 +62,7 @@ def apply_batch(log: PartitionLog, header: BatchHeader, batch: bytes | memoryvie
     if header.producer_id < 0:
         return
     if not header.is_control:
-        log.producers.apply_data_batch(
-            header, header.base_offset, header.last_offset, header.max_timestamp, now_ms
-        )
+        log.producers.apply_data_batch(header, header.base_offset, header.last_offset, header.max_timestamp, now_ms)
         return
     marker = decode_marker(batch)
     if marker is not None:

@@ -129,9 +129,7 @@ class Segment:
         self.dirty = True
         self.note_batch(position, size, last_offset, timestamp, index_interval)
 
-    def note_batch(
-        self, position: int, size: int, last_offset: int, timestamp: int, index_interval: int
-    ) -> None:
+    def note_batch(self, position: int, size: int, last_offset: int, timestamp: int, index_interval: int) -> None:
         """Indexes a batch that is in the file at `position`."""
         if position == 0:
             self._first_timestamp = timestamp
@@ -283,9 +281,7 @@ class Segment:
         self.bytes_since_index = 0
         try:
             for position, header in iter_headers(self.disk, self.file(), 0, self.size_bytes):
-                self.note_batch(
-                    position, header.size_bytes, header.last_offset, header.max_timestamp, index_interval
-                )
+                self.note_batch(position, header.size_bytes, header.last_offset, header.max_timestamp, index_interval)
         except CorruptBatch as error:
             raise StorageError(f"{self.path(LOG)} is damaged {error}") from error
         for fd in self.write_indexes():

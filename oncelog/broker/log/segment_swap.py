@@ -43,9 +43,7 @@ class CleanedSegment:
         self.base_offset = base_offset
         self.index_interval_bytes = index_interval_bytes
         # A list of open files of its own: the cleaner runs in a thread of its own.
-        self.segment = Segment(
-            disk, OpenFiles(), directory, base_offset, sizes={}, created_ms=-1, suffix=CLEANED
-        )
+        self.segment = Segment(disk, OpenFiles(), directory, base_offset, sizes={}, created_ms=-1, suffix=CLEANED)
         for kind in SEGMENT_SUFFIXES:
             disk.unlink_if_exists(self.segment.path(kind))
         self.segment.file()
@@ -93,9 +91,7 @@ def replace(log: PartitionLog, old: list[Segment], cleaned: CleanedSegment, now_
     for kind in kinds:
         _rename(disk, directory, cleaned.base_offset, kind, SWAP, "")
     disk.fsync_dir(directory)
-    sizes = {
-        name: size for name, size in disk.file_sizes(directory).items() if name.endswith(SEGMENT_SUFFIXES)
-    }
+    sizes = {name: size for name, size in disk.file_sizes(directory).items() if name.endswith(SEGMENT_SUFFIXES)}
     new = Segment(disk, log.files, directory, cleaned.base_offset, sizes=sizes, created_ms=now_ms)
     log.segments.replace(start, stop, [new])
     log.positions.clear()

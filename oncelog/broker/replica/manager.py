@@ -26,13 +26,15 @@ class ReplicaManager:
         self,
         broker_id: int,
         logs: LogManager,
-        flusher: Flusher | None,
+        flusher: Flusher,
+        flush_on_ack: bool,
         in_sync_count_min: Callable[[Mapping[str, str]], int],
         clock: Clock,
     ) -> None:
         self._broker_id = broker_id
         self._logs = logs
         self._flusher = flusher
+        self._flush_on_ack = flush_on_ack
         self._in_sync_count_min = in_sync_count_min
         self._clock = clock
         self._image: MetadataImage | None = None
@@ -98,7 +100,7 @@ class ReplicaManager:
         except (StorageError, OSError) as error:
             logger.error("%s-%d cannot be opened: %s", topic, index, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
-        partition = Partition(topic, image.id, index, log, state.leader_epoch, self._flusher)
+        partition = Partition(topic, image.id, index, log, state.leader_epoch, self._flusher, self._flush_on_ack)
         partition.in_sync_count = len(state.isr)
         partition.in_sync_count_min = in_sync_count_min
         log.update_high_watermark(log.end_offset)
@@ -106,6 +108,9 @@ class ReplicaManager:
         return partition
 
     def _create(self, topic: TopicImage) -> None:
+        """The many partitions of internal topics are made when they are first written to."""
+        if topic.internal:
+            return
         for state in topic.partitions:
             if state.leader == self._broker_id and (topic.name, state.index) not in self._partitions:
                 try:
@@ -119,9 +124,7 @@ class ReplicaManager:
             if partition is not None:
                 partition.close()
             try:
-                self._logs.delete(
-                    topic.name, state.index, token=uuid.uuid4().hex, now_ms=self._clock.now_ms()
-                )
+                self._logs.delete(topic.name, state.index, token=uuid.uuid4().hex, now_ms=self._clock.now_ms())
             except StorageError as error:
                 logger.error("%s", error)
 

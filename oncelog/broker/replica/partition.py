@@ -17,6 +17,7 @@ from oncelog.broker.runtime.waiters import AckCallback, AckWaiters, FetchWaiter
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from oncelog.broker.log.verification import VerificationGuard
     from oncelog.broker.runtime.flusher import Flusher
     from oncelog.protocol.records.batch import BatchHeader
 
@@ -25,6 +26,7 @@ class Partition:
     __slots__ = (
         "_acks",
         "_appended_bytes",
+        "_flush_on_ack",
         "_flusher",
         "_offline",
         "fetch_waiters",
@@ -44,7 +46,8 @@ class Partition:
         index: int,
         log: PartitionLog,
         leader_epoch: int,
-        flusher: Flusher | None,
+        flusher: Flusher,
+        flush_on_ack: bool,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -52,6 +55,7 @@ class Partition:
         self.log = log
         self.leader_epoch = leader_epoch
         self._flusher = flusher
+        self._flush_on_ack = flush_on_ack
         self._acks = AckWaiters()
         self._appended_bytes = 0
         """Since the high watermark last moved: what long polls may expect of its next move."""
@@ -66,22 +70,40 @@ class Partition:
         header: BatchHeader,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
     ) -> AppendResult:
         """Append one checked batch. It is safe, and readable, once the high watermark has passed it."""
         self.check_online()
         try:
             result = self.log.append(
-                records, header, origin=origin, leader_epoch=self.leader_epoch, now_ms=now_ms
+                records, header, origin=origin, leader_epoch=self.leader_epoch, now_ms=now_ms, guard=guard
             )
         except StorageError as error:
             self.failed(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
         if not result.duplicate:
-            self._appended_bytes += result.size_bytes
-            if self._flusher is not None:
-                self._flusher.mark_dirty(self)
-            else:
-                self._advance(self.log.end_offset)
+            self._appended(result.size_bytes)
+        return result
+
+    def append_marker(
+        self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int, version: int, now_ms: int
+    ) -> AppendResult:
+        """End a producer's transaction in this partition."""
+        self.check_online()
+        try:
+            result = self.log.append_marker(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                commit=commit,
+                coordinator_epoch=coordinator_epoch,
+                leader_epoch=self.leader_epoch,
+                now_ms=now_ms,
+                transaction_version=version,
+            )
+        except StorageError as error:
+            self.failed(error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
+        self._appended(result.size_bytes)
         return result
 
     def when_safe(self, offset: int, callback: AckCallback) -> None:
@@ -133,6 +155,16 @@ class Partition:
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch up to `epoch` that the log has, and the offset at which it ended."""
         return self.log.offset_for_epoch(epoch)
+
+    def _appended(self, size_bytes: int) -> None:
+        self._appended_bytes += size_bytes
+        if self._flush_on_ack:
+            self._flusher.mark_dirty(self)
+            return
+        log = self.log
+        self._advance(log.end_offset)
+        if log.end_offset - log.recovery_point >= log.config.flush_messages:
+            self._flusher.mark_dirty(self)
 
     def _advance(self, offset: int) -> None:
         log = self.log

@@ -17,6 +17,10 @@ class Peer(Protocol):
     @property
     def peer_host(self) -> str: ...
 
+    @property
+    def connection_number(self) -> int:
+        """Grows with every connection: of two, the one with the larger number is the newer."""
+
 
 class _NoReply:
     def __repr__(self) -> str:
@@ -28,12 +32,14 @@ NO_REPLY: Final[Any] = _NoReply()
 
 
 class RequestContext:
-    __slots__ = ("client_id", "peer", "services", "throttle_time_ms", "version")
+    __slots__ = ("client_id", "exclusive", "peer", "services", "throttle_time_ms", "version")
 
     def __init__(self, services: Services, version: int, client_id: str | None, peer: Peer) -> None:
         self.services = services
         self.version = version
         self.client_id = client_id
         self.peer = peer
+        self.exclusive = False
+        """Set by a handler whose connection must not start the next request before this one is answered."""
         self.throttle_time_ms = 0
         """Set by a handler that answers with a throttle time: the connection is muted for that long."""

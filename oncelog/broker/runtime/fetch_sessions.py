@@ -1,8 +1,8 @@
 """Fetch sessions (KIP-227): a client names its partitions once and then sends and gets only what changed.
 
 A session belongs to the broker's memory alone: when it is lost, the client is told (FETCH_SESSION_ID_NOT_FOUND)
-and begins a new one. The number of sessions is bounded; when none is free and none may be evicted, a client is
-served without a session, which costs it bytes but nothing else.
+and begins a new one. The number of sessions is bounded, and so is what all of them remember; when none is free
+and none may be evicted, a client is served without a session, which costs it bytes but nothing else.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, Partit
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 _EPOCH_MAX = 2**31 - 1
+PARTITIONS_MAX = 500_000
+"""In all sessions together, since one request can name a million partitions, whether they exist or not."""
 
 PartitionKey = tuple[bytes | str, int]
 """Topic id or, before version 13, topic name; and the partition's index."""
@@ -80,9 +82,11 @@ class FetchSession:
 class FetchSessions:
     """All sessions, the least recently used first."""
 
-    def __init__(self, count_max: int, eviction_seconds: float = 120.0) -> None:
+    def __init__(self, count_max: int, eviction_seconds: float = 120.0, partitions_max: int = PARTITIONS_MAX) -> None:
         self._count_max = count_max
         self._eviction_seconds = eviction_seconds
+        self._partitions_max = partitions_max
+        self._partition_count = 0
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
 
     def __len__(self) -> int:
@@ -91,20 +95,21 @@ class FetchSessions:
     def open(self, request: FetchRequest, by_id: bool, now_seconds: float) -> FetchSession | None:
         """The session that a request belongs to, brought up to date; None for a fetch without one."""
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+            self._remove(request.session_id)
             if request.session_epoch == FINAL_EPOCH:
                 return None
             return self._create(request, by_id, now_seconds)
         return self._continue(request, by_id, now_seconds)
 
     def _create(self, request: FetchRequest, by_id: bool, now_seconds: float) -> FetchSession | None:
-        if not request.topics or not self._make_place(now_seconds):
+        wanted = sum(len(topic.partitions) for topic in request.topics)
+        if not wanted or self._partition_count + wanted > self._partitions_max or not self._make_place(now_seconds):
             return None
         session_id = 0
         while session_id == 0 or session_id in self._sessions:
             session_id = random.randint(1, 2**31 - 1)
         session = self._sessions[session_id] = FetchSession(session_id, by_id, now_seconds)
-        session.update(request, by_id)
+        self._update(session, request, by_id)
         return session
 
     def _continue(self, request: FetchRequest, by_id: bool, now_seconds: float) -> FetchSession:
@@ -118,10 +123,23 @@ class FetchSessions:
         session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
         session.last_used = now_seconds
         self._sessions.move_to_end(session.session_id)
-        session.update(request, by_id)
+        self._update(session, request, by_id)
+        if self._partition_count > self._partitions_max:
+            self._remove(session.session_id)
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if not session.partitions:
-            del self._sessions[session.session_id]
+            self._remove(session.session_id)
         return session
+
+    def _update(self, session: FetchSession, request: FetchRequest, by_id: bool) -> None:
+        before = len(session.partitions)
+        session.update(request, by_id)
+        self._partition_count += len(session.partitions) - before
+
+    def _remove(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partition_count -= len(session.partitions)
 
     def _make_place(self, now_seconds: float) -> bool:
         if len(self._sessions) < self._count_max:
@@ -131,7 +149,7 @@ class FetchSessions:
         oldest = next(iter(self._sessions.values()))
         if now_seconds - oldest.last_used < self._eviction_seconds:
             return False
-        del self._sessions[oldest.session_id]
+        self._remove(oldest.session_id)
         return True
 
 
@@ -143,4 +161,6 @@ def requested_partitions(request: FetchRequest, by_id: bool) -> Iterator[tuple[P
 
 
 def sessionless_partitions(request: FetchRequest, by_id: bool) -> Iterable[SessionPartition]:
-    return [SessionPartition(key, partition) for key, partition in requested_partitions(request, by_id)]
+    """A partition that is named twice is read once, as its last mention says."""
+    wanted = {key: SessionPartition(key, part) for key, part in requested_partitions(request, by_id)}
+    return wanted.values()

@@ -41,7 +41,7 @@ class MetadataRuntime:
         self.image = EMPTY_IMAGE
         self._store = store
         self._on_failure = on_failure
-        self._failure: Exception | None = None
+        self._failure: str | None = None
         self._listeners: list[Listener] = []
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._changing = asyncio.Lock()
@@ -61,19 +61,22 @@ class MetadataRuntime:
             self._watching.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watching
-        self._fail(MetadataStoreError("the broker is stopping"))
+        self._fail("the broker is stopping")
 
     async def change(self, plan_function: Callable[[MetadataImage], Plan[T]]) -> T:
         """Plans on the newest image until the store takes the plan; the image includes it on return.
 
-        A cancelled call may still take effect. Changes of one broker run one after the other: at most one of
-        several plans on the same image could win anyway.
+        A call that was cancelled, or failed with MetadataStoreError, may still take effect. Changes of one
+        broker run one after the other: at most one of several plans on the same image could win anyway.
         """
         async with self._changing:
             while True:
+                self._check_following()
                 plan = plan_function(self.image)
                 if not plan.writes:
                     return plan.results
+                # Else the plan would conflict for ever.
+                assert all(self.image.revision_of(key) == revision for key, revision in plan.compares)
                 try:
                     revision = await self._store.transact(plan.compares, plan.writes)
                 except Conflict as conflict:
@@ -96,7 +99,7 @@ class MetadataRuntime:
                     raise MetadataStoreError("the metadata store was closed")
                 await self._load()
         except Exception as error:
-            self._fail(error)
+            self._fail(f"the broker cannot follow the metadata store: {error}")
             self._on_failure(error)
 
     def _advance(self, image: MetadataImage) -> None:
@@ -116,8 +119,7 @@ class MetadataRuntime:
     async def _wait_until(self, is_met: Callable[[], bool]) -> None:
         if is_met():
             return
-        if self._failure is not None:
-            raise self._failure
+        self._check_following()
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = (is_met, waiter)
         self._waiters.append(entry)
@@ -126,8 +128,12 @@ class MetadataRuntime:
         finally:
             self._waiters.remove(entry)
 
-    def _fail(self, error: Exception) -> None:
-        self._failure = error
+    def _check_following(self) -> None:
+        if self._failure is not None:
+            raise MetadataStoreError(self._failure)
+
+    def _fail(self, reason: str) -> None:
+        self._failure = reason
         for _, waiter in self._waiters:
             if not waiter.done():
-                waiter.set_exception(error)
+                waiter.set_exception(MetadataStoreError(reason))

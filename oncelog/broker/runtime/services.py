@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oncelog.broker.config import BrokerConfig
+    from oncelog.broker.coordinator.transactions import TransactionCoordinator
     from oncelog.broker.log.log_manager import LogManager
     from oncelog.broker.replica.manager import ReplicaManager
     from oncelog.broker.runtime.clock import Clock
+    from oncelog.broker.runtime.coordinators import CoordinatorHost
     from oncelog.broker.runtime.fetch_sessions import FetchSessions
     from oncelog.broker.runtime.metadata import MetadataRuntime
     from oncelog.broker.runtime.producer_ids import ProducerIdAllocator
@@ -27,7 +29,10 @@ class Services:
         "partitions",
         "producer_ids",
         "quotas",
+        "transactions",
     )
+
+    transactions: CoordinatorHost[TransactionCoordinator]
 
     def __init__(
         self,

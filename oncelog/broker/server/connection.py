@@ -3,7 +3,7 @@
 A request is handled as soon as its frame is whole, in the read callback itself; nothing is scheduled where
 nothing waits. While a request waits (a long poll, an fsync), the next one starts only if the handler of the
 waiting one allows it, and answers always leave in order. Back-pressure goes both ways: a peer that does not
-read its answers is not read from.
+read its answers is not read from. A peer that sends many small requests at once has to let others in between.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING, cast
 
 from oncelog.broker.server.dispatch import Reply
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PIPELINED_REQUESTS_MAX = 100
+REQUESTS_PER_TURN_MAX = 128
 WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
+PROGRESS_BYTES_MIN = 1024
+"""What a peer has to send of an unfinished request for it to count as progress; a trickle does not."""
+
+_REASON_LENGTH_MAX = 200
+
+_connection_numbers = count(1)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -36,15 +44,19 @@ class Connection(asyncio.BufferedProtocol):
         "_muted_until",
         "_reading",
         "_replies",
+        "_request_count",
+        "_stall_mark",
+        "_stalled_since",
         "_transport",
         "_write_paused",
         "closed",
+        "connection_number",
         "last_progress",
         "peer_host",
-        "write_paused_since",
     )
 
     def __init__(self, listener: Listener, dispatcher: Dispatcher) -> None:
+        self.connection_number = next(_connection_numbers)
         self._listener = listener
         self._dispatcher = dispatcher
         self._frames = FrameBuffer(dispatcher.frame_size_bytes_max)
@@ -53,10 +65,12 @@ class Connection(asyncio.BufferedProtocol):
         self._muted_until: asyncio.TimerHandle | None = None
         self._reading = True
         self._write_paused = False
+        self._request_count = 0
+        self._stall_mark: tuple[int, int] | None = None
+        self._stalled_since = 0.0
         self.closed = False
         self.peer_host = ""
         self.last_progress = 0.0
-        self.write_paused_since: float | None = None
 
     @property
     def listener_name(self) -> str:
@@ -66,10 +80,21 @@ class Connection(asyncio.BufferedProtocol):
     def in_flight(self) -> int:
         return len(self._replies)
 
-    @property
-    def mid_frame(self) -> bool:
-        """Whether a peer owes us the rest of a frame."""
-        return self._frames.buffered_bytes > 0
+    def stalled_seconds(self, now_seconds: float) -> float:
+        """For how long the peer has owed us the rest of a request, or the reading of an answer, without getting
+        on with it. Whoever wants to know asks every few seconds, so that nothing is noted in between."""
+        mark = self._progress_mark()
+        if mark is None or mark != self._stall_mark:
+            self._stall_mark, self._stalled_since = mark, now_seconds
+        return now_seconds - self._stalled_since
+
+    def _progress_mark(self) -> tuple[int, int] | None:
+        """A value that changes when the peer gets on; None while it owes nothing."""
+        if self._write_paused:
+            return -1, self._transport.get_write_buffer_size()
+        if self._reading and self._frames.buffered_bytes:
+            return self._request_count, self._frames.buffered_bytes // PROGRESS_BYTES_MIN
+        return None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -78,6 +103,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer_host = peer[0] if isinstance(peer, tuple) else str(peer)
         self.last_progress = self._listener.monotonic()
         if not self._listener.admit(self):
+            self.closed = True
             self._transport.abort()
 
     def connection_lost(self, _: Exception | None) -> None:
@@ -102,11 +128,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._write_paused = True
-        self.write_paused_since = self._listener.monotonic()
 
     def resume_writing(self) -> None:
         self._write_paused = False
-        self.write_paused_since = None
         self._pump()
 
     def mute(self, duration_ms: int) -> None:
@@ -120,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
         """Drop the connection without an answer."""
         if not self.closed:
             self.closed = True
-            logger.info("closed the connection from %s: %s", self.peer_host, reason)
+            logger.info("closed the connection from %s: %s", self.peer_host, _printable(reason))
             self._transport.abort()
 
     def trim(self) -> None:
@@ -140,9 +164,14 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _pump(self) -> None:
-        """Handle the frames that are whole, as far as order and back-pressure allow."""
+        """Handle the frames that are whole, as far as order, back-pressure and fairness allow."""
+        turn_ends_at = self._request_count + REQUESTS_PER_TURN_MAX
         try:
             while self._may_start():
+                if self._request_count == turn_ends_at:
+                    self._set_reading(False)
+                    asyncio.get_running_loop().call_soon(self._pump)
+                    return
                 request = self._frames.next_frame()
                 if request is None:
                     break
@@ -152,6 +181,7 @@ class Connection(asyncio.BufferedProtocol):
         self._set_reading(self._may_start())
 
     def _start(self, request: memoryview) -> None:
+        self._request_count += 1
         reply = self._dispatcher.dispatch(request, self)
         if reply.throttle_time_ms:
             self.mute(reply.throttle_time_ms)
@@ -191,3 +221,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
+
+
+def _printable(reason: str) -> str:
+    """One line of ASCII, since a reason can quote what the peer sent."""
+    return reason[:_REASON_LENGTH_MAX].encode("unicode_escape").decode()

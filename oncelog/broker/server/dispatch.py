@@ -121,6 +121,8 @@ class Dispatcher:
         else:
             self._finish(result, header, context, reply)
         reply.throttle_time_ms = context.throttle_time_ms
+        if context.exclusive:
+            reply.pipelined = False
         return reply
 
     def _load(self, key: int) -> _Route:
@@ -160,8 +162,14 @@ class Dispatcher:
             reply.finish(None)
             return
         parts: Parts = [header]
-        encode_into(result, context.version, parts)
-        reply.finish(parts)
+        try:
+            encode_into(result, context.version, parts)
+        except Exception as error:
+            # Raised from here, it would reach nobody who could tell the client.
+            logger.error("%s cannot be encoded: %r", type(result).__name__, error, exc_info=error)
+            reply.fail("the broker failed; see its log")
+        else:
+            reply.finish(parts)
 
     def _error_message(
         self, route: _Route, request: Message, context: RequestContext, error: Exception, reply: Reply
@@ -175,10 +183,12 @@ class Dispatcher:
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; see its log")
         try:
             return route.error_reply(request, error, context)
+        except ProtocolError as closing:
+            reply.fail(str(closing))
         except AssertionError as missing:
             logger.error("%s", missing)
             reply.fail(f"{route.api.key.camel} failed")
-            return None
+        return None
 
     def _unsupported_api_versions(self, route: _Route, correlation_id: int, connection: Connection) -> Reply:
         """An ApiVersions of the future is answered in version 0, so that its client can step down (KIP-511)."""
@@ -186,7 +196,5 @@ class Dispatcher:
         reply = Reply(pipelined=False)
         error = KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         message = route.error_reply(route.request(), error, context)
-        self._finish(
-            message, encode_response_header(ApiKey.API_VERSIONS, correlation_id, False), context, reply
-        )
+        self._finish(message, encode_response_header(ApiKey.API_VERSIONS, correlation_id, False), context, reply)
         return reply

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 2.0
 STALLED_SECONDS_MAX = 30.0
-"""A peer that is in the middle of a frame, or owes us reading an answer, must make progress within this."""
+"""A peer that is in the middle of a request, or owes us reading an answer, must make progress within this."""
 
 
 class ListenError(Exception):
@@ -35,7 +36,7 @@ class Listener:
         self._address = address
         self._dispatcher = dispatcher
         self._limits = limits
-        self._idle_seconds_max = idle_ms_max / 1000
+        self._idle_seconds_max = idle_ms_max / 1000 if idle_ms_max >= 0 else math.inf
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._tick: asyncio.TimerHandle | None = None
@@ -70,7 +71,7 @@ class Listener:
     async def serve(self) -> None:
         assert self._server is not None
         await self._server.start_serving()
-        self._tick = asyncio.get_running_loop().call_later(TICK_SECONDS, self._look_after)
+        self._schedule_tick()
 
     async def stop(self) -> None:
         """Stop accepting, then drop what is open; clients reconnect to wherever the topics are."""
@@ -93,29 +94,31 @@ class Listener:
             self._connections.remove(connection)
             self._limits.release(connection.peer_host)
 
-    def _look_after(self) -> None:
-        now = self.monotonic()
+    def look_after(self) -> None:
+        """Close the connections that stall or idle; give memory back that the others do not need just now."""
+        now_seconds = self.monotonic()
         for connection in list(self._connections):
-            quiet_seconds = now - connection.last_progress
-            paused_since = connection.write_paused_since
-            if paused_since is not None and now - paused_since > STALLED_SECONDS_MAX:
-                connection.close("it does not read its answers")
+            quiet_seconds = now_seconds - connection.last_progress
+            if connection.stalled_seconds(now_seconds) > STALLED_SECONDS_MAX:
+                connection.close("it neither reads its answers nor finishes its request")
             elif connection.in_flight:
                 continue
-            elif connection.mid_frame and quiet_seconds > STALLED_SECONDS_MAX:
-                connection.close("it stopped in the middle of a request")
             elif quiet_seconds > self._idle_seconds_max:
                 connection.close("idle for connections.max.idle.ms")
             elif quiet_seconds > TICK_SECONDS:
                 connection.trim()
-        self._tick = asyncio.get_running_loop().call_later(TICK_SECONDS, self._look_after)
+
+    def _schedule_tick(self) -> None:
+        self._tick = asyncio.get_running_loop().call_later(TICK_SECONDS, self._on_tick)
+
+    def _on_tick(self) -> None:
+        self.look_after()
+        self._schedule_tick()
 
     def _explain(self, error: OSError) -> str:
         where = f"{self._address.host}:{self._address.port}"
         if error.errno == errno.EADDRINUSE:
-            return (
-                f"cannot listen on {where}: the port is in use; stop what holds it or pass --listen HOST:PORT"
-            )
+            return f"cannot listen on {where}: the port is in use; stop what holds it or pass --listen HOST:PORT"
         if error.errno == errno.EACCES:
             return f"cannot listen on {where}: not permitted; ports below 1024 need privileges"
         if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):

@@ -237,7 +237,7 @@ def build_batch(
         base_sequence=base_sequence,
         record_count=len(records),
     )
-    return _assemble(header, _encode_records(enumerate(records), base_timestamp))
+    return assemble_batch(header, _encode_records(enumerate(records), base_timestamp))
 
 
 def rebuild_batch(
@@ -256,7 +256,7 @@ def rebuild_batch(
             base_timestamp=NO_TIMESTAMP,
             record_count=0,
         )
-        return _assemble(kept, b"")
+        return assemble_batch(kept, b"")
     base_timestamp = records[0].timestamp if delete_horizon_ms is None else delete_horizon_ms
     kept = header._replace(
         attributes=header.attributes | (0 if delete_horizon_ms is None else DELETE_HORIZON_BIT),
@@ -265,14 +265,14 @@ def rebuild_batch(
         record_count=len(records),
     )
     pairs = ((record.offset - header.base_offset, record) for record in records)
-    return _assemble(kept, _encode_records(pairs, base_timestamp))
+    return assemble_batch(kept, _encode_records(pairs, base_timestamp))
 
 
 def _max_timestamp(records: Iterable[Record]) -> int:
     return max(NO_TIMESTAMP, max(record.timestamp for record in records))
 
 
-def _assemble(header: BatchHeader, plain_records: bytes | bytearray) -> bytearray:
+def assemble_batch(header: BatchHeader, plain_records: bytes | bytearray) -> bytearray:
     """Compress the records, and put a header before them that has the right length and CRC."""
     body = plain_records
     if header.compression is not Compression.NONE:

@@ -55,6 +55,9 @@ def test_variables_that_are_no_settings_are_left_alone() -> None:
             "KAFKA_CLUSTER_ID": "x",
             "CLUSTER_ID": "x",
             "KAFKA_HOME": "/opt",
+            "KAFKA_BROKER": "localhost:9092",
+            "KAFKA_BOOTSTRAP_SERVERS": "localhost:9092",
+            "KAFKA_SASL_MECHANISM": "PLAIN",
             "KAFKA_SERVICE_HOST": "10.0.0.1",
             "KAFKA_PORT_9092_TCP_ADDR": "10.0.0.1",
         }

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncelog.broker.config import BrokerConfig, Setting
+from oncelog.broker.metadata.cluster_plans import plan_register_broker
+from oncelog.broker.metadata.image import BrokerImage
 from oncelog.broker.metadata.sqlite import SqliteStore
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.metadata import MetadataRuntime
 from oncelog.broker.runtime.topics import create_topics
+from oncelog.protocol.compiler import decode, encode
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.schema import Message
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 
 BROKER_ID = 1
 TOPIC = "t"
+M = TypeVar("M", bound=Message)
 
 
 @asynccontextmanager
@@ -38,6 +44,10 @@ async def config_services(directory: Path) -> AsyncIterator[Any]:
     metadata.subscribe(image_changed)
     await metadata.start()
     try:
+        broker = BrokerImage(BROKER_ID, None, {"PLAINTEXT": ("127.0.0.1", 9092)})
+        await metadata.change(lambda image: plan_register_broker(image, broker))
+        (topic,) = await create_topics(services, [NewTopic(TOPIC)])
+        assert topic.outcome.code == ErrorCode.NONE, topic.outcome.message
         yield services
     finally:
         await metadata.close()
@@ -45,10 +55,10 @@ async def config_services(directory: Path) -> AsyncIterator[Any]:
 
 
 def context_of(services: Any, version: int) -> RequestContext:
-    peer = SimpleNamespace(listener_name="PLAINTEXT", peer_host="127.0.0.1")
+    peer: Any = SimpleNamespace(listener_name="PLAINTEXT", peer_host="127.0.0.1")
     return RequestContext(services, version, "test", peer)
 
 
-async def create_topic(services: Any, name: str, replicas: list[int]) -> None:
-    (result,) = await create_topics(services, [NewTopic(name, -1, -1, [(0, replicas)])])
-    assert result.outcome.code == 0, result.outcome.message
+def over_the_wire(message: M, version: int) -> M:
+    """What a client gets of a response."""
+    return decode(type(message), version, encode(message, version))

@@ -13,9 +13,7 @@ from oncelog.protocol.records.control import ControlType
 from oncelog.protocol.records.record import Record
 
 TOPIC_ID = uuid.UUID(int=7)
-CONFIG = LogConfig(
-    segment_bytes=600, index_interval_bytes=100, transaction_verification=False, file_delete_delay_ms=0
-)
+CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, transaction_verification=False, file_delete_delay_ms=0)
 NOW = 1_000_000
 
 

@@ -87,6 +87,8 @@ class SimulatedDisk(Disk):
         self.crash_at = -1
         self.crashed = False
         self.rng = random.Random(0)
+        self.file_time_ms = 0
+        """When any file was last modified, as far as this disk is concerned."""
         self.failures: dict[str, list[int]] = {}
         """Per kind of call the errnos of the next calls; 0 means that one succeeds."""
 
@@ -230,6 +232,9 @@ class SimulatedDisk(Disk):
 
     def size_bytes(self, fd: int) -> int:
         return len(self.descriptors[fd].data)
+
+    def modified_ms(self, path: str) -> int:
+        return self.file_time_ms
 
     def exists(self, path: str) -> bool:
         return path in self.names

@@ -132,3 +132,13 @@ def test_a_partition_that_was_served_goes_to_the_end() -> None:
     session = opened(FetchSessions(10), 0, 1, 2)
     session.served(("t", 0))
     assert [key[1] for key in session.partitions] == [1, 2, 0]
+
+
+def test_what_all_sessions_remember_together_is_bounded() -> None:
+    sessions = FetchSessions(10, partitions_max=3)
+    first, second = opened(sessions, 0, 1), opened(sessions, 0)
+    assert sessions.open(request(), False, 0.0) is None
+    assert code_of(sessions, request(second.session_id, 1, (1,))) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(sessions) == 1
+    sessions.open(request(first.session_id, 1, (), forgotten=(0,)), False, 0.0)
+    assert sessions.open(request(partitions=(0, 1)), False, 0.0) is not None

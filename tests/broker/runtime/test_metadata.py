@@ -18,7 +18,7 @@ from oncelog.broker.metadata.image import EMPTY_IMAGE, MetadataImage
 from oncelog.broker.metadata.sqlite import SqliteStore
 from oncelog.broker.metadata.store import Compare, HistoryTrimmed, MetadataStoreError, Put
 from oncelog.broker.runtime.metadata import MetadataRuntime
-from tests.broker.metadata.images import cluster, plan_topics
+from tests.broker.metadata.images import plan_topics
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -145,8 +145,9 @@ async def test_a_listener_that_raises_stops_the_runtime(store: SqliteStore) -> N
         raise OSError("no space")
 
     runtime.subscribe(broken)
-    with pytest.raises(OSError, match="no space"):
-        await create(runtime, "t")
+    for _ in range(2):
+        with pytest.raises(MetadataStoreError, match="no space"):
+            await create(runtime, "t")
     assert [str(error) for error in failures] == ["no space"]
     await runtime.close()
 
@@ -172,17 +173,35 @@ async def test_a_store_that_closes_stops_the_runtime(store: SqliteStore) -> None
     await runtime.close()
 
 
-async def test_close_fails_whoever_still_waits(store: SqliteStore) -> None:
+class DeafStore(SqliteStore):
+    """Its watch never says anything."""
+
+    async def watch(self, prefix: str, from_revision: int) -> AsyncGenerator[Change, None]:
+        await asyncio.Event().wait()
+        async for change in super().watch(prefix, from_revision):
+            yield change
+
+
+async def test_close_fails_whoever_still_waits(tmp_path: Path) -> None:
+    store = await DeafStore.open(tmp_path / "m")
+    await store.transact([], [REGISTRATION])
     runtime = MetadataRuntime(store)
     await runtime.start()
-    stale = Plan(None, [Put("/x", b"")], [Compare("/x", 99)])
-    waiting = asyncio.create_task(runtime.change(lambda _image: stale))
-    for _ in range(3):
-        await store.get("/x")
+    waiting = asyncio.create_task(create(runtime, "t"))
+    while await store.get("/topics/t") is None:
+        await asyncio.sleep(0)
+    assert not waiting.done()
     await runtime.close()
-    assert await runtime.change(lambda _image: Plan("nothing to write")) == "nothing to write"
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
+    with pytest.raises(MetadataStoreError, match="stopping"):
+        await waiting
+    with pytest.raises(MetadataStoreError, match="stopping"):
+        await create(runtime, "u")
+    await store.close()
+
+
+async def test_a_plan_that_rests_on_no_image_is_our_mistake(runtime: MetadataRuntime) -> None:
+    with pytest.raises(AssertionError):
+        await runtime.change(lambda _image: Plan(None, [Put("/x", b"")], [Compare("/x", 99)]))
 
 
 class ForgetfulStore(SqliteStore):
@@ -223,7 +242,3 @@ async def test_an_idle_runtime_does_nothing(store: SqliteStore, runtime: Metadat
     finally:
         loop.run_in_executor = original  # type: ignore[method-assign]
     assert calls == []
-
-
-def test_the_images_of_the_tests_are_registered_clusters() -> None:
-    assert set(cluster(2).brokers) == {1, 2}

@@ -57,9 +57,7 @@ def test_a_tool_reads_its_stdin(apache_kafka: ApacheKafka) -> None:
     )
     assert produced.returncode == 0, produced.stderr
 
-    offsets = run_tool(
-        "kafka-get-offsets", "--bootstrap-server", apache_kafka.bootstrap_servers, "--topic", topic
-    )
+    offsets = run_tool("kafka-get-offsets", "--bootstrap-server", apache_kafka.bootstrap_servers, "--topic", topic)
     assert offsets.stdout == f"{topic}:0:2\n"
 
 

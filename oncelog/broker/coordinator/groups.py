@@ -1,0 +1,185 @@
+"""The coordinator of one partition of `__consumer_offsets`: its groups, of whatever protocol, and their offsets.
+
+This is the facade that requests come to; what they mean is decided in its parts:
+
+    group_classic.py    classic groups, with classic_*.py
+    offsets.py          committed and pending offsets
+
+A part says which records it replays and which kinds of timers are its own; a timer's key is a tuple that begins
+with its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from oncelog.broker.coordinator.contract import CoordinatorRecord, ReplayContext, Result
+from oncelog.broker.coordinator.effects import Effects
+from oncelog.broker.coordinator.group import (
+    Caller,
+    Committer,
+    Group,
+    Groups,
+    GroupSettings,
+    GroupType,
+    Replay,
+    TimerHandler,
+)
+from oncelog.broker.coordinator.group_classic import ClassicGroups
+from oncelog.broker.coordinator.offsets import FetchedTopic, OffsetEntry, Offsets, TopicSelection
+from oncelog.broker.coordinator.record_codec import RecordTypes, decode_record, record_types
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.messages.delete_groups import DeletableGroupResult
+from oncelog.protocol.messages.describe_groups import DescribedGroup
+from oncelog.protocol.messages.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from oncelog.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from oncelog.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from oncelog.protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity
+from oncelog.protocol.messages.list_groups import ListedGroup
+from oncelog.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+RECORD_TYPES: RecordTypes = record_types(
+    (OffsetCommitKey, OffsetCommitValue),
+    (GroupMetadataKey, GroupMetadataValue),
+)
+
+EXPIRATION_TIMER = ("offsets-expiration",)
+
+
+class GroupCoordinator:
+    def __init__(self, settings: GroupSettings) -> None:
+        self._settings = settings
+        self._groups = Groups()
+        self._offsets = Offsets(self._groups, settings)
+        self._classic = ClassicGroups(self._groups, settings)
+        self._replays: dict[type, Replay] = {**self._offsets.replays(), **self._classic.replays()}
+        self._timers: dict[str, TimerHandler] = {
+            EXPIRATION_TIMER[0]: self._expire_offsets,
+            **self._classic.timers(),
+        }
+
+    # -- the contract ----------------------------------------------------------------------------------------
+
+    def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
+        return decode_record(RECORD_TYPES, key, value)
+
+    def replay(self, record: CoordinatorRecord, context: ReplayContext) -> None:
+        self._replays[type(record.key)](record.key, record.value, context)
+
+    def replay_marker(self, producer_id: int, _: int, committed: bool) -> Result[None]:
+        self._offsets.end_transaction(producer_id, committed)
+        return Result(None)
+
+    def on_loaded(self, now_ms: int) -> Result[None]:
+        effects = Effects(now_ms)
+        self._classic.on_loaded(effects)
+        effects.set_timer(EXPIRATION_TIMER, self._settings.offsets_retention_check_interval_ms)
+        return effects.result()
+
+    def on_timer(self, key: Hashable, now_ms: int) -> Result[None]:
+        assert isinstance(key, tuple)
+        kind, *rest = key
+        return self._timers[kind](now_ms, *rest)
+
+    def on_unloaded(self) -> None:
+        """Whoever is parked is told by the runtime; there is nothing else to let go of."""
+
+    # -- the classic protocol --------------------------------------------------------------------------------
+
+    def join(self, request: JoinGroupRequest, caller: Caller, now_ms: int) -> Result[JoinGroupResponse]:
+        return self._classic.join(request, caller, Effects(now_ms))
+
+    def sync(self, request: SyncGroupRequest, now_ms: int) -> Result[SyncGroupResponse]:
+        return self._classic.sync(request, Effects(now_ms))
+
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Result[HeartbeatResponse]:
+        return self._classic.heartbeat(request, Effects(now_ms))
+
+    def leave(self, group_id: str, members: Sequence[MemberIdentity], now_ms: int) -> Result[LeaveGroupResponse]:
+        return self._classic.leave(group_id, members, Effects(now_ms))
+
+    # -- groups of any kind ----------------------------------------------------------------------------------
+
+    def list_groups(self, states: frozenset[str], types: frozenset[str]) -> list[ListedGroup]:
+        """Those whose state and type are in the filters, which are in lower case; an empty one lets all pass."""
+        return [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state_name,
+                group_type=group.type.value,
+            )
+            for group in self._groups
+            if (not states or group.state_name.lower() in states) and (not types or group.type.lower() in types)
+        ]
+
+    def describe_classic(self, group_id: str, now_ms: int) -> Result[DescribedGroup]:
+        return Effects(now_ms).result(self._classic.describe(group_id))
+
+    def delete_group(self, group_id: str, now_ms: int) -> Result[DeletableGroupResult]:
+        effects = Effects(now_ms)
+        self._existing(group_id).check_delete()
+        self._delete(group_id, effects)
+        return effects.result(DeletableGroupResult(group_id=group_id))
+
+    # -- offsets ---------------------------------------------------------------------------------------------
+
+    def commit_offsets(
+        self, committer: Committer, entries: Sequence[OffsetEntry], now_ms: int, *, retention_ms: int = -1
+    ) -> Result[list[ErrorCode]]:
+        """One code for each entry, in their order."""
+        effects = Effects(now_ms)
+        codes = self._offsets.commit(committer, entries, effects, retention_ms=retention_ms)
+        self._classic.committed(committer, effects)
+        return effects.result(codes)
+
+    def commit_transactional_offsets(
+        self, committer: Committer, entries: Sequence[OffsetEntry], now_ms: int
+    ) -> Result[list[ErrorCode]]:
+        """To be run as part of the producer's transaction: the offsets are pending until its marker."""
+        effects = Effects(now_ms)
+        return effects.result(self._offsets.commit_transactional(committer, entries, effects))
+
+    def fetch_offsets(
+        self, reader: Committer, topics: Sequence[TopicSelection] | None, now_ms: int, *, require_stable: bool
+    ) -> Result[list[FetchedTopic]]:
+        return Effects(now_ms).result(self._offsets.fetch(reader, topics, require_stable=require_stable))
+
+    def delete_offsets(
+        self, group_id: str, partitions: Sequence[tuple[str, int]], now_ms: int
+    ) -> Result[list[ErrorCode]]:
+        """One code for each partition, in their order (KIP-496)."""
+        effects = Effects(now_ms)
+        return effects.result(self._offsets.delete(self._existing(group_id), partitions, effects))
+
+    def topics_deleted(self, names: frozenset[str], now_ms: int) -> Result[None]:
+        effects = Effects(now_ms)
+        self._offsets.forget_topics(names, effects)
+        return effects.result()
+
+    def _expire_offsets(self, now_ms: int) -> Result[None]:
+        """Also deletes the empty groups that have no offsets left (KIP-211)."""
+        effects = Effects(now_ms)
+        for group in self._groups:
+            if self._offsets.expire(group, effects) and group.is_empty:
+                effects.write(*group.tombstones())
+        effects.set_timer(EXPIRATION_TIMER, self._settings.offsets_retention_check_interval_ms)
+        return effects.result()
+
+    def _delete(self, group_id: str, effects: Effects) -> None:
+        self._offsets.delete_all(group_id, effects)
+        effects.write(*self._existing(group_id).tombstones())
+
+    def _existing(self, group_id: str) -> Group:
+        group = self._groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
+        return group
+
+
+__all__ = ["GroupCoordinator", "GroupType"]

@@ -1,0 +1,55 @@
+"""Bytes of the records of `__consumer_offsets` and `__transaction_state`.
+
+A key is its type (int16, `API_KEY` of its declaration) and its fields in version 0; a value is its version
+(int16) and its fields. Kafka's tools read the two topics by the same rule.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from oncelog.broker.coordinator.contract import CoordinatorRecord
+from oncelog.protocol.compiler import decode, encode
+from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.schema import Message
+
+_INT16 = struct.Struct(">h")
+
+RecordTypes = dict[int, tuple[type[Message], type[Message]]]
+"""Key and value classes by record type."""
+
+
+def record_types(*pairs: tuple[type[Message], type[Message]]) -> RecordTypes:
+    types: RecordTypes = {}
+    for key, value in pairs:
+        assert key.API_KEY is not None
+        types[key.API_KEY] = (key, value)
+    return types
+
+
+def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+    api_key = record.key.API_KEY
+    assert api_key is not None
+    key = _INT16.pack(api_key) + encode(record.key, 0)
+    if record.value is None:
+        return key, None
+    return key, _INT16.pack(record.value_version) + encode(record.value, record.value_version)
+
+
+def decode_record(types: RecordTypes, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
+    """None for a type or version of a later Kafka; ProtocolError for bytes that no Kafka wrote."""
+    try:
+        (record_type,) = _INT16.unpack_from(key)
+        classes = types.get(record_type)
+        if classes is None:
+            return None
+        key_class, value_class = classes
+        decoded_key = decode(key_class, 0, key, _INT16.size)
+        if value is None:
+            return CoordinatorRecord(decoded_key, None)
+        (version,) = _INT16.unpack_from(value)
+    except struct.error:
+        raise ProtocolError("a coordinator record is shorter than its type") from None
+    if version not in value_class.VERSIONS:
+        return None
+    return CoordinatorRecord(decoded_key, decode(value_class, version, value, _INT16.size), version)

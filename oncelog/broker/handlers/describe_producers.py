@@ -1,0 +1,60 @@
+"""DescribeProducers (key 61, version 0): the producers that a partition's leader remembers (KIP-664)."""
+
+from __future__ import annotations
+
+from oncelog.broker.runtime.context import RequestContext
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+def handle(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[_describe(topic.name, index, context) for index in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def error_reply(request: DescribeProducersRequest, error: KafkaError, _: RequestContext) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(name=topic.name, partitions=[_refused(index, error) for index in topic.partition_indexes])
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(topic: str, index: int, context: RequestContext) -> PartitionResponse:
+    try:
+        partition = context.services.partitions.leader(topic, index)
+        partition.check_online()
+    except KafkaError as error:
+        return _refused(index, error)
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=entry.producer_id,
+                producer_epoch=entry.epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=entry.txn_first_offset,
+            )
+            for entry in partition.log.active_producers()
+        ],
+    )
+
+
+def _refused(index: int, error: KafkaError) -> PartitionResponse:
+    return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message or None)

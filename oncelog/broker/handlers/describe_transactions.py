@@ -1,0 +1,49 @@
+"""DescribeTransactions (key 65, version 0): state and partitions of transactional ids (KIP-664)."""
+
+from __future__ import annotations
+
+from oncelog.broker.runtime.context import RequestContext
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+
+async def handle(request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
+    states = [await _describe(transactional_id, context) for transactional_id in request.transactional_ids]
+    return DescribeTransactionsResponse(transaction_states=states)
+
+
+def error_reply(
+    request: DescribeTransactionsRequest, error: KafkaError, _: RequestContext
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[
+            TransactionState(error_code=error.code, transactional_id=transactional_id)
+            for transactional_id in request.transactional_ids
+        ]
+    )
+
+
+async def _describe(transactional_id: str, context: RequestContext) -> TransactionState:
+    try:
+        shard = context.services.transactions.shard_for(transactional_id)
+        await shard.loading()
+        transaction = shard.coordinator.describe(transactional_id)
+    except KafkaError as error:
+        return TransactionState(error_code=error.code, transactional_id=transactional_id)
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(transaction.partitions):
+        topics.setdefault(topic, []).append(index)
+    return TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=transaction.state.title,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.started_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        topics=[TopicData(topic=topic, partitions=indexes) for topic, indexes in topics.items()],
+    )

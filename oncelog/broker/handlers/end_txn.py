@@ -1,0 +1,37 @@
+"""EndTxn (key 26, versions 0-5): commit or abort; from version 5 with the bumped epoch (KIP-98, KIP-890).
+
+The answer comes after every partition has its marker, so what was committed is visible when the client hears it.
+"""
+
+from __future__ import annotations
+
+from oncelog.broker.coordinator.transaction_requests import EndRequest
+from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.runtime.producers import run_with_producer_id
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+_EPOCH_BUMP_SINCE = 5
+_PRODUCER_FENCED_SINCE = 2
+
+
+async def handle(request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+    end = EndRequest(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        request.committed,
+        2 if context.version >= _EPOCH_BUMP_SINCE else 1,
+        context.peer.connection_number,
+    )
+    identity = await run_with_producer_id(
+        context.services, end.transactional_id, lambda coordinator, now_ms, fresh: coordinator.end(end, now_ms, fresh)
+    )
+    return EndTxnResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
+
+
+def error_reply(_: EndTxnRequest, error: KafkaError, context: RequestContext) -> EndTxnResponse:
+    code = error.code
+    if code == ErrorCode.PRODUCER_FENCED and context.version < _PRODUCER_FENCED_SINCE:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return EndTxnResponse(error_code=code)

@@ -1,0 +1,62 @@
+"""ListTransactions (key 66, versions 0-2): transactional ids by state, producer, age and name (KIP-664).
+
+KIP-994 adds the filter by duration, KIP-1152 the pattern of the transactional id.
+"""
+
+from __future__ import annotations
+
+import re
+
+from oncelog.broker.coordinator.transaction_state import State, Transaction
+from oncelog.broker.runtime.context import RequestContext
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+
+_STATES = {state.title: state for state in State}
+_PATTERN_SIZE_MAX = 1000
+
+
+def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
+    pattern = _compile(request.transactional_id_pattern)
+    states = {_STATES[name] for name in request.state_filters if name in _STATES}
+    unknown = [name for name in request.state_filters if name not in _STATES]
+    now_ms = context.services.clock.steady_ms()
+
+    def wanted(transaction: Transaction) -> bool:
+        age_ms = now_ms - transaction.started_ms if transaction.started_ms >= 0 else 0
+        return (
+            (not request.state_filters or transaction.state in states)
+            and (not request.producer_id_filters or transaction.producer_id in request.producer_id_filters)
+            and (request.duration_filter < 0 or age_ms > request.duration_filter)
+            and (pattern is None or pattern.fullmatch(transaction.transactional_id) is not None)
+        )
+
+    return ListTransactionsResponse(
+        unknown_state_filters=unknown,
+        transaction_states=[
+            TransactionState(
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                transaction_state=transaction.state.title,
+            )
+            for shard in context.services.transactions.shards
+            if shard.loaded
+            for transaction in shard.coordinator.transactions()
+            if wanted(transaction)
+        ],
+    )
+
+
+def _compile(pattern: str | None) -> re.Pattern[str] | None:
+    if not pattern:
+        return None
+    if len(pattern) > _PATTERN_SIZE_MAX:
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, "the pattern is too long")
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None

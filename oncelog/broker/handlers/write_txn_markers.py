@@ -1,0 +1,106 @@
+"""WriteTxnMarkers (key 27, versions 1-2): end transactions in partitions that this broker leads (KIP-98).
+
+Other brokers' coordinators send it, and `kafka-transactions abort` for a transaction that hangs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from oncelog.broker.coordinator.transaction_requests import WriteMarkers
+from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.runtime.txn_markers import write_marker
+from oncelog.broker.runtime.waiters import AckCountdown
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+
+def handle(
+    request: WriteTxnMarkersRequest, context: RequestContext
+) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
+    response = WriteTxnMarkersResponse()
+    countdown = AckCountdown(response)
+    waits = False
+    for marker in request.markers:
+        topics = []
+        for topic in marker.topics:
+            results = []
+            for index in topic.partition_indexes:
+                result = WritableTxnMarkerPartitionResult(partition_index=index)
+                results.append(result)
+                waits |= _write(marker, topic.name, index, result, countdown, context)
+            topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
+        response.markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
+    return countdown.future if waits else response
+
+
+def error_reply(request: WriteTxnMarkersRequest, error: KafkaError, _: RequestContext) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=error.code)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+def _write(
+    marker: WritableTxnMarker,
+    topic: str,
+    index: int,
+    result: WritableTxnMarkerPartitionResult,
+    countdown: AckCountdown[WriteTxnMarkersResponse],
+    context: RequestContext,
+) -> bool:
+    """Whether the answer has to wait for the marker to become safe."""
+    effect = WriteMarkers(
+        "",
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.transaction_result,
+        frozenset(),
+        marker.transaction_version,
+    )
+    try:
+        partition, offset = write_marker(context.services, (topic, index), effect, marker.coordinator_epoch)
+    except KafkaError as error:
+        result.error_code = error.code
+        return False
+    if partition.log.high_watermark >= offset:
+        return False
+    countdown.expect()
+    partition.when_safe(offset, _settle(result, countdown))
+    return True
+
+
+def _settle(
+    result: WritableTxnMarkerPartitionResult, countdown: AckCountdown[WriteTxnMarkersResponse]
+) -> Callable[[KafkaError | None], None]:
+    def settle(error: KafkaError | None) -> None:
+        if error is not None:
+            result.error_code = error.code
+        countdown.arrived()
+
+    return settle

@@ -1,0 +1,157 @@
+"""Which shard is in charge of a group or of a transactional id, and the internal topic that its state is in.
+
+A key hashes to a partition of the topic as Kafka hashes it, so that a directory written by one is understood by
+the other. Shards whose partition has records are loaded at the start, because transactions and members in them
+have timers running; the others when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from oncelog.broker.coordinator.contract import Coordinator, Result
+from oncelog.broker.metadata.topic_plans import NewTopic
+from oncelog.broker.runtime.shard import Shard
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from oncelog.broker.metadata.topic_plans import CreatedTopic
+    from oncelog.broker.replica.manager import ReplicaManager
+    from oncelog.broker.runtime.clock import Clock
+    from oncelog.broker.runtime.metadata import MetadataRuntime
+
+logger = logging.getLogger(__name__)
+
+C = TypeVar("C", bound=Coordinator)
+R = TypeVar("R")
+CreateTopics = Callable[[list[NewTopic]], Awaitable[list["CreatedTopic"]]]
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode: over UTF-16 code units, in 32 bits with a sign."""
+    value = 0
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(encoded), 2):
+        value = (value * 31 + (encoded[index] << 8 | encoded[index + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value
+
+
+def partition_for(key: str, partition_count: int) -> int:
+    value = java_hash(key)
+    return 0 if value == -(1 << 31) else abs(value) % partition_count
+
+
+class CoordinatorHost(Generic[C]):
+    """All shards of one kind of coordinator on this broker."""
+
+    def __init__(
+        self,
+        topic: NewTopic,
+        make_coordinator: Callable[[int], C],
+        *,
+        broker_id: int,
+        metadata: MetadataRuntime,
+        partitions: ReplicaManager,
+        clock: Clock,
+        create_topics: CreateTopics,
+        perform: Callable[[Shard[C], Any], None] | None = None,
+    ) -> None:
+        self._topic = topic
+        self._make_coordinator = make_coordinator
+        self._broker_id = broker_id
+        self._metadata = metadata
+        self._partitions = partitions
+        self._clock = clock
+        self._create_topics = create_topics
+        self._perform = perform
+        self._shards: dict[int, Shard[C]] = {}
+
+    @property
+    def topic(self) -> str:
+        return self._topic.name
+
+    @property
+    def shards(self) -> list[Shard[C]]:
+        """Those that are in memory; a partition that was never written to has none."""
+        return list(self._shards.values())
+
+    async def load_all(self, has_records: Callable[[str, int], bool]) -> None:
+        """Load the shards of the partitions that this broker leads and that have records."""
+        image = self._metadata.image.topic(self._topic.name)
+        if image is None:
+            return
+        loading = []
+        for state in image.partitions:
+            if state.leader == self._broker_id and has_records(self._topic.name, state.index):
+                shard = self._shard(state.index)
+                if not shard.loaded:
+                    loading.append(shard.loading())
+        await asyncio.gather(*loading)
+
+    async def leader_of(self, key: str) -> int:
+        """The broker in charge of a key; makes the topic if this is the first time that anyone asks."""
+        image = self._metadata.image.topic(self._topic.name)
+        if image is None:
+            (created,) = await self._create_topics([self._topic])
+            if created.outcome.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                logger.error("%s cannot be created: %s", self._topic.name, created.outcome.message)
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, created.outcome.message or "")
+            image = self._metadata.image.topic(self._topic.name)
+            assert image is not None
+        leader = image.partitions[partition_for(key, len(image.partitions))].leader
+        if leader < 0:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator's partition has no leader")
+        return leader
+
+    def run(self, key: str, operation: Callable[[C, int], Result[R]]) -> R | Awaitable[R]:
+        """Have the coordinator of a key decide. Waits while it loads."""
+        shard = self.shard_for(key)
+        return shard.run(operation) if shard.loaded else self._run_loaded(shard, operation)
+
+    def run_transactional(
+        self, key: str, operation: Callable[[C, int], Result[R]], producer_id: int, producer_epoch: int
+    ) -> R | Awaitable[R]:
+        shard = self.shard_for(key)
+        if shard.loaded:
+            return shard.run_transactional(operation, producer_id, producer_epoch)
+        return self._run_loaded(shard, operation, producer_id, producer_epoch)
+
+    def shard_for(self, key: str) -> Shard[C]:
+        return self._shard(self.partition_of(key))
+
+    def partition_of(self, key: str) -> int:
+        """The partition of the topic that a key's state is in."""
+        image = self._metadata.image.topic(self._topic.name)
+        if image is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, "ask FindCoordinator first")
+        return partition_for(key, len(image.partitions))
+
+    def shard_of_partition(self, index: int) -> Shard[C] | None:
+        return self._shards.get(index)
+
+    def close(self) -> None:
+        for shard in self._shards.values():
+            shard.close()
+        self._shards.clear()
+
+    async def _run_loaded(
+        self, shard: Shard[C], operation: Callable[[C, int], Result[R]], producer_id: int = -1, producer_epoch: int = -1
+    ) -> R:
+        await shard.loading()
+        result = shard.run_transactional(operation, producer_id, producer_epoch)
+        return await result if isinstance(result, asyncio.Future) else result
+
+    def _shard(self, index: int) -> Shard[C]:
+        shard = self._shards.get(index)
+        if shard is None:
+            try:
+                partition = self._partitions.leader(self._topic.name, index)
+            except KafkaError as error:
+                raise KafkaError(ErrorCode.NOT_COORDINATOR, error.message) from None
+            shard = Shard(lambda: self._make_coordinator(index), partition, self._clock, self._perform)
+            self._shards[index] = shard
+            shard.start_loading()
+        return shard

@@ -1,0 +1,224 @@
+"""What a broker does for its logs in the background, by timers: each job runs, and says when to run it next.
+
+    checkpoints      what changed since the last ones, written in a thread
+    retention        opened logs, in slices; logs that nobody opened when their time has come
+    removal          files of deleted segments and partitions, in a thread, when their delay is over
+    producer expiry  idle producer ids
+    flushing         by flush.ms, and of closed segments, where acks do not wait for the disk
+    compaction       see `log_cleaning`
+
+Nothing here is done per partition that nobody touched, except once after the start to learn when its oldest
+segment expires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from oncelog.broker.log import doomed_files
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.log.dormant import NEVER
+from oncelog.broker.log.log_config import LONG_MAX
+from oncelog.broker.log.retention import apply_retention
+from oncelog.broker.runtime.log_cleaning import LogCleaning, guarded
+from oncelog.broker.runtime.slices import in_slices
+from oncelog.broker.runtime.worker import Worker
+from oncelog.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from oncelog.broker.log.log_config import LogConfig
+    from oncelog.broker.log.partition_log import PartitionLog
+    from oncelog.broker.metadata.image import MetadataImage
+    from oncelog.broker.replica.partition import Partition
+    from oncelog.broker.runtime.flusher import Flusher
+    from oncelog.broker.runtime.services import Services
+
+    Job = Callable[[], Awaitable[int]]
+    """Does its work and returns the milliseconds until it wants to be called again."""
+
+logger = logging.getLogger(__name__)
+
+LOOK_MS_MAX = 60_000
+"""Jobs whose next date may come nearer by a change of settings look at least this often."""
+FLUSH_LOOK_MS_MIN = 100
+RETRY_MS = 10_000
+
+
+class Housekeeping:
+    """Made and started once the broker serves; `flusher` is the one that partitions are flushed by."""
+
+    def __init__(self, services: Services, flusher: Flusher) -> None:
+        self._services = services
+        self._clock = services.clock
+        self._flusher = flusher
+        self._worker = Worker("oncelog-housekeeping", threads_max=2)
+        self._checkpointing = asyncio.Lock()
+        self._cleaning = LogCleaning(services, self._worker, flusher, self._write_checkpoints)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._due: list[tuple[int, str, int]] = []
+        """A heap of unopened partitions by the time at which they must be opened."""
+        self._unknown_topics: set[str] | None = None
+        """Topics of which it is not known when their unopened partitions are due; None for all."""
+        self._unflushed: dict[Partition, tuple[int, int]] = {}
+        """Recovery points that were behind at the last look, and since when."""
+
+    def start(self) -> None:
+        config = self._services.config
+        delay_ms = config.int("log.initial.task.delay.ms")
+        jobs: list[tuple[str, Job]] = [
+            ("checkpoints", self.checkpoint),
+            ("retention", self.retain),
+            ("file removal", self.remove_files),
+            ("producer expiry", self.expire_producers),
+        ]
+        if not config.bool("log.flush.on.ack"):
+            jobs.append(("flushing", self.flush))
+        if config.bool("log.cleaner.enable"):
+            jobs.append(("compaction", self.clean))
+        self._services.metadata.subscribe(self._image_changed)
+        self._tasks = [
+            asyncio.create_task(self._repeat(name, job, delay_ms), name=f"housekeeping: {name}") for name, job in jobs
+        ]
+
+    async def stop(self) -> None:
+        """Ends all jobs, and waits for what they do in threads."""
+        self._cleaning.stop()
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        self._tasks = []
+        self._worker.close()
+
+    async def _repeat(self, name: str, job: Job, delay_ms: int) -> None:
+        while True:
+            await self._clock.sleep(delay_ms / 1000)
+            try:
+                delay_ms = await job()
+            except (StorageError, OSError) as error:
+                logger.error("%s failed: %s", name, error)
+                delay_ms = RETRY_MS
+
+    # -- the jobs --------------------------------------------------------------------------------------------
+
+    async def checkpoint(self) -> int:
+        await self._write_checkpoints()
+        return self._services.config.int("log.flush.offset.checkpoint.interval.ms")
+
+    async def retain(self) -> int:
+        now_ms = self._clock.now_ms()
+
+        def retain(log: PartitionLog) -> None:
+            if log is not self._cleaning.current and not log.is_offline:
+                apply_retention(log, now_ms)
+
+        opened = list(self._services.logs.logs.values())
+        await in_slices(self._clock, opened, partial(guarded, retain))
+        await self._open_due(now_ms, retain)
+        return self._services.config.int("log.retention.check.interval.ms")
+
+    async def remove_files(self) -> int:
+        logs = self._services.logs
+        now_ms = self._clock.now_ms()
+        doomed = doomed_files.take(logs, now_ms)
+        if doomed.files or doomed.directories:
+            await self._worker.run(partial(doomed_files.remove, logs.disk, doomed))
+        next_ms = LOOK_MS_MAX if doomed.next_ms is None else doomed.next_ms - now_ms
+        return min(next_ms, LOOK_MS_MAX)
+
+    async def expire_producers(self) -> int:
+        now_ms = self._clock.now_ms()
+        opened = list(self._services.logs.logs.values())
+        await in_slices(self._clock, opened, lambda log: log.expire_producers(now_ms))
+        return self._services.config.int("producer.id.expiration.check.interval.ms")
+
+    async def flush(self) -> int:
+        """Flushes logs that have waited for `flush.ms`, and closed segments in any case, as Kafka does."""
+        now_ms = self._clock.now_ms()
+        unflushed: dict[Partition, tuple[int, int]] = {}
+        look_ms = min(LOOK_MS_MAX, self._services.config.int("log.flush.scheduler.interval.ms"))
+        for partition in self._services.partitions:
+            log = partition.log
+            if log.is_offline or log.recovery_point == log.end_offset:
+                continue
+            recovery_point, since_ms = self._unflushed.get(partition, (-1, 0))
+            if recovery_point != log.recovery_point:
+                since_ms = now_ms
+            if log.dirty_segments or now_ms - since_ms >= log.config.flush_ms:
+                self._flusher.mark_dirty(partition)
+            else:
+                unflushed[partition] = (log.recovery_point, since_ms)
+            if log.config.flush_ms < LONG_MAX:
+                look_ms = min(look_ms, log.config.flush_ms)
+        self._unflushed = unflushed
+        return max(look_ms, FLUSH_LOOK_MS_MIN)
+
+    async def clean(self) -> int:
+        if await self._cleaning.clean_dirtiest():
+            return 0
+        return self._services.config.int("log.cleaner.backoff.ms")
+
+    # -- how they are done -----------------------------------------------------------------------------------
+
+    async def _write_checkpoints(self) -> None:
+        async with self._checkpointing:
+            logs = self._services.logs
+            ticket = logs.begin_checkpoints()
+            await self._worker.run(ticket.run)
+            logs.complete_checkpoints(ticket)
+
+    async def _open_due(self, now_ms: int, work: Callable[[PartitionLog], None]) -> None:
+        """Opens the logs whose time has come; they are looked after with the others from then on."""
+
+        def open_and_work(key: tuple[str, int]) -> None:
+            try:
+                work(self._services.partitions.leader(*key).log)
+            except (KafkaError, StorageError) as error:
+                logger.error("%s-%d: %s", *key, error)
+
+        await self._look_at_unopened()
+        keys = []
+        while self._due and self._due[0][0] <= now_ms:
+            _, topic, index = heapq.heappop(self._due)
+            keys.append((topic, index))
+        await in_slices(self._clock, keys, open_and_work)
+
+    async def _look_at_unopened(self) -> None:
+        """Finds out when unopened partitions are due: all of them at first, then those whose settings change."""
+        topics, self._unknown_topics = self._unknown_topics, set()
+        if topics is not None and not topics:
+            return
+        logs = self._services.logs
+        configs: dict[str, LogConfig] = {}
+
+        def look(key: tuple[str, int]) -> None:
+            topic, index = key
+            if topic not in configs:
+                configs[topic] = logs.config_for(topic)
+            try:
+                due_ms = logs.due_ms(topic, index, configs[topic])
+            except OSError as error:
+                logger.error("%s-%d: %s", topic, index, error)
+                return
+            if due_ms < NEVER:
+                heapq.heappush(self._due, (due_ms, topic, index))
+
+        keys = [key for key in logs.unopened() if topics is None or key[0] in topics]
+        await in_slices(self._clock, keys, look)
+
+    def _image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
+        if old.broker_configs is not new.broker_configs:
+            self._unknown_topics = None
+        elif self._unknown_topics is not None and old.topics is not new.topics:
+            for name, topic in new.topics.items():
+                former = old.topics.get(name)
+                if former is not None and former is not topic and former.configs != topic.configs:
+                    self._unknown_topics.add(name)

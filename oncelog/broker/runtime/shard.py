@@ -1,0 +1,289 @@
+"""Runs one coordinator on one partition of its internal topic.
+
+    run(operation)   the coordinator decides · records are appended · replay changes its state · reply when safe
+
+Everything happens in one turn of the event loop except the waiting for safety, so operations never interleave.
+If the log refuses an append, the state is still what the log says, apart from volatile changes; the shard then
+loads itself anew, as after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from oncelog.broker.coordinator.contract import (
+    CancelTimer,
+    Completion,
+    Coordinator,
+    CoordinatorRecord,
+    Parked,
+    Refused,
+    ReplayContext,
+    Result,
+)
+from oncelog.broker.coordinator.record_codec import encode_record
+from oncelog.broker.log.producer_state import AppendOrigin
+from oncelog.broker.runtime.timers import TimerQueue
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from oncelog.protocol.records.batch import build_batch, read_header
+from oncelog.protocol.records.control import ControlType, decode_control_key
+from oncelog.protocol.records.record import Record, iter_records
+
+if TYPE_CHECKING:
+    from oncelog.broker.replica.partition import Partition
+    from oncelog.broker.runtime.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+C = TypeVar("C", bound=Coordinator)
+R = TypeVar("R")
+
+_LOAD_CHUNK_BYTES = 1 << 20
+
+
+class Shard(Generic[C]):
+    def __init__(
+        self,
+        make_coordinator: Callable[[], C],
+        partition: Partition,
+        clock: Clock,
+        perform: Callable[[Shard[C], Any], None] | None = None,
+    ) -> None:
+        """`perform` carries out the effects of results, for coordinators that have any."""
+        self._make_coordinator = make_coordinator
+        self._partition = partition
+        self._clock = clock
+        self._performer = perform
+        self._timers = TimerQueue(clock, self._timer_fired)
+        self._parked: dict[Hashable, asyncio.Future[Any]] = {}
+        self._loading: asyncio.Task[None] | None = None
+        self._closed = False
+        self.coordinator = make_coordinator()
+        self.loaded = False
+
+    @property
+    def partition(self) -> Partition:
+        return self._partition
+
+    def start_loading(self) -> None:
+        """An empty log is loaded at once; another in the background, in slices."""
+        if self._partition.log.end_offset == self._partition.log.log_start_offset:
+            self._finish_loading()
+        else:
+            self._loading = asyncio.get_running_loop().create_task(self._load())
+
+    async def loading(self) -> None:
+        """Wait until the log has been read. The waiter may go away without stopping that."""
+        while not self.loaded:
+            if self._loading is None or self._closed:
+                raise KafkaError(ErrorCode.NOT_COORDINATOR, "the coordinator has moved or stops")
+            await asyncio.shield(self._loading)
+
+    def run(self, operation: Callable[[C, int], Result[R]]) -> R | asyncio.Future[R]:
+        """The reply, or a future where it has to wait. KafkaError where the coordinator refuses."""
+        self.check_loaded()
+        result = operation(self.coordinator, self._clock.steady_ms())
+        return self._carry_out(result)
+
+    def run_transactional(
+        self, operation: Callable[[C, int], Result[R]], producer_id: int, producer_epoch: int
+    ) -> R | asyncio.Future[R]:
+        """Like `run`, with the records as part of a producer's transaction, if the id says so: pending until
+        its marker."""
+        self.check_loaded()
+        result = operation(self.coordinator, self._clock.steady_ms())
+        return self._carry_out(result, producer_id, producer_epoch)
+
+    def marker_written(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
+        """A transaction has ended in this partition: a marker was appended to its log."""
+        if self.loaded:
+            self._carry_out(self.coordinator.replay_marker(producer_id, producer_epoch, committed))
+
+    def close(self) -> None:
+        """Stop without a trace in the log; whoever waits is told to look for the coordinator again."""
+        self.loaded = False
+        self._closed = True
+        if self._loading:
+            self._loading.cancel()
+        self._timers.close()
+        self.coordinator.on_unloaded()
+        self._fail_parked(KafkaError(ErrorCode.NOT_COORDINATOR, "the coordinator has moved or stops"))
+
+    def check_loaded(self) -> None:
+        if not self.loaded:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is reading its log")
+
+    # -- carrying out ----------------------------------------------------------------------------------------
+
+    def _carry_out(self, result: Result[R], producer_id: int = -1, producer_epoch: int = -1) -> R | asyncio.Future[R]:
+        if result.records:
+            self._append(result.records, producer_id, producer_epoch)
+        for timer in result.timers:
+            if isinstance(timer, CancelTimer):
+                self._timers.cancel(timer.key)
+            else:
+                self._timers.set(timer.key, timer.deadline_ms)
+        safe_offset = self._partition.log.end_offset
+        is_safe = self._partition.log.high_watermark >= safe_offset
+        for completion in result.completions:
+            if is_safe or completion.at_once:
+                self._complete(completion)
+            else:
+                self._complete_when_safe(completion, safe_offset)
+        for effect in result.effects:
+            if is_safe:
+                self._perform(effect)
+            else:
+                self._perform_when_safe(effect, safe_offset)
+        reply = result.reply
+        if isinstance(reply, Parked):
+            return self._park(reply)
+        if is_safe:
+            return reply
+        return self._reply_when_safe(reply, safe_offset)
+
+    def _append(self, records: list[CoordinatorRecord], producer_id: int, producer_epoch: int) -> None:
+        now_ms = self._clock.now_ms()
+        encoded = [encode_record(record) for record in records]
+        batch = build_batch(
+            [Record(0, now_ms, key, value) for key, value in encoded],
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=0 if producer_id >= 0 else -1,
+            transactional=producer_id >= 0,
+        )
+        view = memoryview(batch)
+        try:
+            appended = self._partition.append(view, read_header(view), now_ms, AppendOrigin.COORDINATOR)
+        except KafkaError as error:
+            self._reload(error)
+            raise _as_coordinator_error(error) from None
+        for index, record in enumerate(records):
+            context = ReplayContext(appended.first_offset + index, producer_id, producer_epoch)
+            self.coordinator.replay(record, context)
+
+    def _park(self, parked: Parked) -> asyncio.Future[Any]:
+        displaced = self._parked.pop(parked.token, None)
+        if displaced is not None:
+            _settle(displaced, parked.displaced)
+        future = self._parked[parked.token] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda done: self._forget_parked(parked.token, done))
+        return future
+
+    def _forget_parked(self, token: Hashable, future: asyncio.Future[Any]) -> None:
+        if self._parked.get(token) is future:
+            del self._parked[token]
+
+    def _complete(self, completion: Completion) -> None:
+        future = self._parked.pop(completion.token, None)
+        if future is not None:
+            _settle(future, completion.reply)
+
+    def _complete_when_safe(self, completion: Completion, offset: int) -> None:
+        """The request leaves the parking place now, so that a later one of the same token is not confused."""
+        future = self._parked.pop(completion.token, None)
+        if future is not None:
+            self._partition.when_safe(offset, lambda error: _settle(future, completion.reply, error))
+
+    def _perform_when_safe(self, effect: Any, offset: int) -> None:
+        """If the records never become safe, neither is the decision: the reload will find out what holds."""
+        self._partition.when_safe(offset, lambda error: self._perform(effect) if error is None else None)
+
+    def _reply_when_safe(self, reply: R, offset: int) -> asyncio.Future[R]:
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._partition.when_safe(offset, lambda error: _settle(future, reply, error))
+        return future
+
+    def _perform(self, effect: Any) -> None:
+        assert self._performer is not None, f"nobody performs {effect!r}"
+        self._performer(self, effect)
+
+    def _timer_fired(self, key: Hashable) -> None:
+        if not self.loaded:
+            return
+        try:
+            self._carry_out(self.coordinator.on_timer(key, self._clock.steady_ms()))
+        except KafkaError as error:
+            logger.warning("%s: timer %r: %s", self._partition.log.directory, key, error)
+
+    # -- loading ---------------------------------------------------------------------------------------------
+
+    def _reload(self, cause: KafkaError) -> None:
+        logger.error("%s: the coordinator starts anew: %s", self._partition.log.directory, cause)
+        self.loaded = False
+        self.coordinator.on_unloaded()
+        self._timers.close()
+        self._timers = TimerQueue(self._clock, self._timer_fired)
+        self._fail_parked(_as_coordinator_error(cause))
+        self.coordinator = self._make_coordinator()
+        self.start_loading()
+
+    async def _load(self) -> None:
+        log = self._partition.log
+        offset = log.log_start_offset
+        while offset < log.end_offset:
+            found = log.read(offset, size_bytes_max=_LOAD_CHUNK_BYTES, end_offset=log.end_offset)
+            if not found.records:
+                break
+            self._replay_batches(memoryview(found.records))
+            offset = found.next_offset
+            await asyncio.sleep(0)
+        self._finish_loading()
+
+    def _finish_loading(self) -> None:
+        self.loaded = True
+        self._carry_out(self.coordinator.on_loaded(self._clock.steady_ms()))
+
+    def _replay_batches(self, records: memoryview) -> None:
+        position = 0
+        while position < len(records):
+            header = read_header(records, position)
+            batch = records[position : position + header.size_bytes]
+            position += header.size_bytes
+            for record in iter_records(batch):
+                if header.is_control:
+                    self._replay_control(record, header.producer_id, header.producer_epoch)
+                else:
+                    self._replay_record(record, header.producer_id, header.producer_epoch, header.is_transactional)
+
+    def _replay_control(self, record: Record, producer_id: int, producer_epoch: int) -> None:
+        committed = decode_control_key(record.key) == ControlType.COMMIT
+        self.coordinator.replay_marker(producer_id, producer_epoch, committed)
+
+    def _replay_record(self, record: Record, producer_id: int, producer_epoch: int, transactional: bool) -> None:
+        try:
+            decoded = self.coordinator.decode(record.key or b"", record.value)
+        except ProtocolError as error:
+            logger.error("%s: offset %d is skipped: %s", self._partition.log.directory, record.offset, error)
+            return
+        if decoded is not None:
+            owner = (producer_id, producer_epoch) if transactional else (-1, -1)
+            self.coordinator.replay(decoded, ReplayContext(record.offset, *owner))
+
+    def _fail_parked(self, error: KafkaError) -> None:
+        parked, self._parked = self._parked, {}
+        for future in parked.values():
+            _settle(future, None, error)
+
+
+def _settle(future: asyncio.Future[Any], reply: Any, error: KafkaError | None = None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(_as_coordinator_error(error))
+    elif isinstance(reply, Refused):
+        future.set_exception(reply.error)
+    else:
+        future.set_result(reply)
+
+
+def _as_coordinator_error(error: KafkaError) -> KafkaError:
+    """What a client of a coordinator understands of a failure of its partition: to try again, here or elsewhere."""
+    if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        return KafkaError(ErrorCode.NOT_COORDINATOR, error.message)
+    if error.code in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.REQUEST_TIMED_OUT):
+        return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
+    return error

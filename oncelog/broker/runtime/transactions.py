@@ -1,0 +1,45 @@
+"""The host of the transaction coordinators, with its topic `__transaction_state` and its settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog.broker.coordinator.transaction_requests import TransactionSettings
+from oncelog.broker.coordinator.transactions import TransactionCoordinator
+from oncelog.broker.metadata.topic_plans import NewTopic
+from oncelog.broker.runtime.coordinators import CoordinatorHost
+from oncelog.broker.runtime.topics import create_topics
+
+if TYPE_CHECKING:
+    from oncelog.broker.runtime.services import Services
+    from oncelog.broker.runtime.txn_markers import MarkerWriter
+
+TOPIC = "__transaction_state"
+
+
+def make_transaction_host(services: Services, markers: MarkerWriter) -> CoordinatorHost[TransactionCoordinator]:
+    config = services.config
+    settings = TransactionSettings(
+        timeout_ms_max=config.int("transaction.max.timeout.ms"),
+        expiration_ms=config.int("transactional.id.expiration.ms"),
+        expiration_check_ms=config.int("transaction.remove.expired.transaction.cleanup.interval.ms"),
+    )
+    topic = NewTopic(
+        TOPIC,
+        partition_count=config.int("transaction.state.log.num.partitions"),
+        configs=[
+            ("cleanup.policy", "compact"),
+            ("compression.type", "uncompressed"),
+            ("segment.bytes", str(config.int("transaction.state.log.segment.bytes"))),
+        ],
+    )
+    return CoordinatorHost(
+        topic,
+        lambda _: TransactionCoordinator(settings),
+        broker_id=services.broker_id,
+        metadata=services.metadata,
+        partitions=services.partitions,
+        clock=services.clock,
+        create_topics=lambda topics: create_topics(services, topics),
+        perform=markers.perform,
+    )

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import errno
+
+import pytest
+from log_helpers import CONFIG, NOW, append, batch_of, open_log, read_all
+from simulated_disk import SimulatedDisk
+
+from oncelog.broker.log import PartitionLog, StorageError
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.records.batch import read_header
+
+
+def filled(disk: SimulatedDisk) -> tuple[PartitionLog, list[bytes]]:
+    log = open_log(disk, config=CONFIG.replace(file_delete_delay_ms=100))
+    batches = []
+    for i in range(30):
+        batch = batch_of(2, producer_id=1, epoch=0, sequence=2 * i)
+        append(log, batch)
+        batches.append(bytes(batch))
+    log.update_high_watermark(log.end_offset)
+    return log, batches
+
+
+def test_old_segments_go_with_their_snapshots() -> None:
+    disk = SimulatedDisk()
+    log, batches = filled(disk)
+    second, third = log.segments.base_offsets[1:3]
+    assert log.delete_segments_before(second - 1, now_ms=NOW) == []
+    assert [segment.base_offset for segment in log.delete_segments_before(third, now_ms=NOW)] == [0, second]
+    assert log.log_start_offset == third
+    assert read_all(log) == [batch for batch in batches if read_header(batch).base_offset >= third]
+    assert log.snapshot_offsets == log.segments.base_offsets
+    log.maybe_remove_files(NOW + 99)
+    assert any(name.endswith(".deleted") for name in disk.names)
+    log.maybe_remove_files(NOW + 100)
+    assert not any(name.endswith(".deleted") for name in disk.names)
+    with pytest.raises(KafkaError) as raised:
+        log.read(0, size_bytes_max=1, end_offset=9)
+    assert raised.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_the_active_segment_stays() -> None:
+    log, _ = filled(SimulatedDisk())
+    log.delete_segments_before(10**9, now_ms=NOW)
+    assert log.segments.items == [log.active]
+    log.roll(now_ms=NOW)
+    log.delete_segments_before(log.end_offset, now_ms=NOW)
+    assert log.log_start_offset == log.end_offset
+    assert log.size_bytes == 0
+    assert log.active_producers()[0].last_sequence == 59
+
+
+def test_records_above_the_high_watermark_cannot_be_deleted() -> None:
+    log, _ = filled(SimulatedDisk())
+    log.update_high_watermark(7)
+    for offset in (8, -2):
+        with pytest.raises(KafkaError) as raised:
+            log.delete_records_before(offset)
+        assert raised.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert log.delete_records_before(7) == 7
+    assert log.delete_records_before(3) == 7
+
+
+@pytest.mark.parametrize("target", range(0, 62, 3))
+def test_truncating_to_any_offset(target: int) -> None:
+    disk = SimulatedDisk()
+    log, batches = filled(disk)
+    log.flush()
+    changed = log.truncate_to(target, now_ms=NOW)
+    assert changed == (target < 60)
+    kept = [batch for batch in batches if read_header(batch).last_offset < target]
+    assert log.end_offset == log.high_watermark == 2 * len(kept)
+    assert read_all(log) == kept
+    entries = log.active_producers()
+    assert [entry.last_sequence for entry in entries] == ([2 * len(kept) - 1] if kept else [])
+    again = batch_of(2, producer_id=1, epoch=0, sequence=2 * len(kept))
+    assert append(log, again).first_offset == 2 * len(kept)
+    assert read_all(log) == [*kept, bytes(again)]
+    log.close()
+    log = open_log(disk, clean=True, recovery_point=2 * len(kept) + 2)
+    assert read_all(log) == [*kept, bytes(again)]
+
+
+def test_truncating_into_an_aborted_transaction_reopens_it() -> None:
+    log = open_log(SimulatedDisk())
+    append(log, batch_of(2, producer_id=1, epoch=0, sequence=0, transactional=True))
+    log.append_marker(producer_id=1, producer_epoch=0, commit=False, coordinator_epoch=0, leader_epoch=0, now_ms=NOW)
+    log.truncate_to(2, now_ms=NOW)
+    log.update_high_watermark(log.end_offset)
+    assert log.aborted_transactions(0, 2) == []
+    assert log.has_ongoing_transaction(1, 0)
+    assert log.last_stable_offset == 0
+
+
+def test_a_change_that_fails_half_way_ends_the_log() -> None:
+    disk = SimulatedDisk()
+    log, _ = filled(disk)
+    disk.fail("rename", 0, errno.EIO)
+    with pytest.raises(StorageError):
+        log.delete_segments_before(10**9, now_ms=NOW)
+    assert log.is_offline

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+from log_helpers import append, batch_of, open_log
+from simulated_disk import SimulatedDisk
+
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+
+@pytest.mark.parametrize("others", [0, 1, 6])
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_last_five_batches_survive_a_restart(clean: bool, others: int) -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    sent = []
+    for i in range(8):
+        batch = batch_of(2, producer_id=1, epoch=0, sequence=2 * i)
+        sent.append((bytearray(batch), append(log, batch).first_offset))
+        for _ in range(others):
+            append(log, batch_of(2))
+    log.flush()
+    log.close(clean=clean)
+    log = open_log(disk.after_kill(), clean=clean)
+    end = log.end_offset
+    for batch, offset in sent[3:]:
+        result = append(log, bytearray(batch))
+        assert (result.duplicate, result.first_offset) == (True, offset)
+    with pytest.raises(KafkaError) as raised:
+        append(log, sent[0][0])
+    assert raised.value.code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+    assert log.end_offset == end
+    assert append(log, batch_of(producer_id=1, epoch=0, sequence=16)).first_offset == end

@@ -1,0 +1,99 @@
+"""Timers: many on one wake-up, moved cheaply, fired in order, by a clock that tests can advance."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+
+from oncelog.broker.runtime.clock import Clock
+from oncelog.broker.runtime.timers import TimerQueue
+
+
+async def turns() -> None:
+    """Let the loop run what is due now."""
+    for _ in range(3):
+        await asyncio.sleep(0.001)
+
+
+async def test_timers_fire_in_order_when_the_clock_is_advanced() -> None:
+    clock = Clock()
+    fired: list[Hashable] = []
+    timers = TimerQueue(clock, fired.append)
+    now_ms = clock.steady_ms()
+    timers.set("late", now_ms + 60_000)
+    timers.set("early", now_ms + 30_000)
+    await turns()
+    assert fired == []
+    clock.advance(30_000)
+    await turns()
+    assert fired == ["early"]
+    clock.advance(30_000)
+    await turns()
+    assert fired == ["early", "late"]
+    assert len(timers) == 0
+
+
+async def test_a_timer_that_is_moved_fires_once_at_its_new_time() -> None:
+    clock = Clock()
+    fired: list[Hashable] = []
+    timers = TimerQueue(clock, fired.append)
+    now_ms = clock.steady_ms()
+    timers.set("moved", now_ms + 10_000)
+    timers.set("moved", now_ms + 50_000)
+    clock.advance(20_000)
+    await turns()
+    assert fired == []
+    timers.set("moved", now_ms + 25_000)
+    clock.advance(10_000)
+    await turns()
+    assert fired == ["moved"]
+    clock.advance(100_000)
+    await turns()
+    assert fired == ["moved"]
+
+
+async def test_a_cancelled_timer_does_not_fire_and_may_be_set_again() -> None:
+    clock = Clock()
+    fired: list[Hashable] = []
+    timers = TimerQueue(clock, fired.append)
+    timers.set("key", clock.steady_ms() + 10_000)
+    timers.cancel("key")
+    clock.advance(20_000)
+    await turns()
+    assert fired == []
+    timers.set("key", clock.steady_ms())
+    await turns()
+    assert fired == ["key"]
+
+
+async def test_a_timer_may_set_itself_again_when_it_fires() -> None:
+    clock = Clock()
+    count = 0
+
+    def fire(key: Hashable) -> None:
+        nonlocal count
+        count += 1
+        timers.set(key, clock.steady_ms() + 1000)
+
+    timers = TimerQueue(clock, fire)
+    timers.set("tick", clock.steady_ms() + 1000)
+    for expected in (1, 2, 3):
+        clock.advance(1000)
+        await turns()
+        assert count == expected
+    timers.close()
+    clock.advance(10_000)
+    await turns()
+    assert count == 3
+
+
+async def test_thousands_of_idle_timers_need_one_wake_up() -> None:
+    clock = Clock()
+    timers = TimerQueue(clock, lambda _: None)
+    base_ms = clock.steady_ms()
+    for index in range(10_000):
+        timers.set(index, base_ms + 1_000_000 + index)
+    assert len(timers) == 10_000
+    assert timers._wake_up is not None
+    assert timers._wake_up_ms == base_ms + 1_000_000
+    timers.close()
