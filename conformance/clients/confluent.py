@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
-_SPECS = {
+_SPECS: dict[str, Any] = {
     "earliest": OffsetSpec.earliest,
     "latest": OffsetSpec.latest,
     "max-timestamp": OffsetSpec.max_timestamp,

@@ -19,14 +19,16 @@ from oncelog.broker.log.disk import Disk
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.metadata.sqlite import SqliteStore
 from oncelog.broker.replica.manager import ReplicaManager
+from oncelog.broker.runtime.adoption import adopt_logs
 from oncelog.broker.runtime.clock import Clock
 from oncelog.broker.runtime.fetch_sessions import FetchSessions
 from oncelog.broker.runtime.flusher import Flusher
+from oncelog.broker.runtime.groups import make_group_host
 from oncelog.broker.runtime.housekeeping import Housekeeping
 from oncelog.broker.runtime.metadata import MetadataRuntime
 from oncelog.broker.runtime.producer_ids import ProducerIdAllocator
 from oncelog.broker.runtime.quotas import Quotas
-from oncelog.broker.runtime.registration import adopt_logs, register_broker
+from oncelog.broker.runtime.registration import register_broker
 from oncelog.broker.runtime.services import Services
 from oncelog.broker.runtime.transactions import make_transaction_host
 from oncelog.broker.runtime.txn_markers import MarkerWriter
@@ -125,7 +127,7 @@ class BrokerApp:
         )
         metadata.subscribe(self._image_changed)
         await metadata.start()
-        await adopt_logs(metadata, logs, config.node_id)
+        await adopt_logs(metadata, logs, config.node_id, self._clock)
         self._recover(logs)
         self._start_coordinators(services)
         dispatcher, limits = Dispatcher(services), self._connection_limits()
@@ -142,10 +144,11 @@ class BrokerApp:
     def _start_coordinators(self, services: Services) -> None:
         """They read their logs in the background; who asks one meanwhile waits for it."""
         self._markers = MarkerWriter(services)
+        services.groups = make_group_host(services)
         services.transactions = make_transaction_host(services, self._markers)
         self._loading = [
             asyncio.get_running_loop().create_task(host.load_all(services.logs.has_records))
-            for host in (services.transactions,)
+            for host in (services.groups, services.transactions)
         ]
 
     def _stop_coordinators(self) -> None:
@@ -153,6 +156,7 @@ class BrokerApp:
             loading.cancel()
         if self._markers is not None:
             self._markers.close()
+            self.services.groups.close()
             self.services.transactions.close()
 
     def _recover(self, logs: LogManager) -> None:

@@ -43,9 +43,9 @@ def to_json(topic: str, consumed: ConsumedRecord) -> bytes:
         "offset": record.offset,
         "timestamp": record.timestamp,
         "timestamp_type": "append" if consumed.timestamp_type is TimestampType.LOG_APPEND_TIME else "create",
-        "key": _show(record.key),
-        "value": _show(record.value),
-        "headers": [[_show_name(name), _show(value)] for name, value in record.headers],
+        "key": show_bytes(record.key),
+        "value": show_bytes(record.value),
+        "headers": [[show_name(name), show_bytes(value)] for name, value in record.headers],
     }
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -72,7 +72,7 @@ def from_json(line: bytes) -> OutgoingRecord:
     )
 
 
-def _show(data: bytes | None) -> str | dict[str, str] | None:
+def show_bytes(data: bytes | None) -> str | dict[str, str] | None:
     if data is None:
         return None
     try:
@@ -81,7 +81,7 @@ def _show(data: bytes | None) -> str | dict[str, str] | None:
         return {"base64": base64.b64encode(data).decode()}
 
 
-def _show_name(name: str) -> str:
+def show_name(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -36,7 +36,9 @@ class LiveBroker:
         self.port = self._started.result(30)
 
     def stop(self) -> None:
-        self.loop.call_soon_threadsafe(self.app.stopping.set)
+        """Shut down cleanly; the second time, nothing is left to do."""
+        if not self._ended.done():
+            self.loop.call_soon_threadsafe(self.app.stopping.set)
         self._thread.join(30)
         self._ended.result(0)
 

@@ -67,8 +67,8 @@ class RawClient:
     def read_frame(self) -> bytes | None:
         """The next answer; None if the broker closed the connection instead."""
         try:
-            head = self._read(4)
-            return None if head is None else self._read(_SIZE.unpack(head)[0])
+            head = self.read_bytes(4)
+            return self.read_bytes(_SIZE.unpack(head)[0]) if head else None
         except (ConnectionResetError, BrokenPipeError):
             return None
 
@@ -92,12 +92,13 @@ class RawClient:
         """The broker drops the connection, and says nothing before it does."""
         assert self.read_frame() is None, "the broker answered"
 
-    def _read(self, size_bytes: int) -> bytes | None:
+    def read_bytes(self, size_bytes: int) -> bytes:
+        """So many bytes; none at all if the broker closed the connection before they came."""
         parts = bytearray()
         while len(parts) < size_bytes:
             data = self.socket.recv(size_bytes - len(parts))
             if not data:
-                return None
+                return b""
             parts += data
         return bytes(parts)
 

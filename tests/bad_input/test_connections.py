@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -115,7 +114,8 @@ def test_a_waiting_request_does_not_count_as_stalled(lone_broker: LiveBroker) ->
         wait_until(lambda: watch.connection().in_flight, "the fetch waits")
         watch.look()
         watch.pass_seconds(STALLED_SECONDS_MAX * 3)
-        Neighbour(lone_broker).round_trip()
+        with Neighbour(lone_broker) as neighbour:
+            neighbour.round_trip()
         assert client.read_frame() is not None
 
 
@@ -163,7 +163,8 @@ def test_ten_thousand_requests_of_a_client_that_never_reads(lone_broker: LiveBro
         assert not connection._reading
         assert connection._transport.get_write_buffer_size() < WRITE_BUFFER_BYTES_MAX + 100_000
         assert connection._frames.capacity_bytes < 1_000_000
-        Neighbour(lone_broker).check()
+        with Neighbour(lone_broker) as neighbour:
+            neighbour.check()
         watch.look()
         watch.pass_seconds(STALLED_SECONDS_MAX + 1)
         assert connection.closed
@@ -181,12 +182,11 @@ def test_a_slow_reader_is_not_cut_off(lone_broker: LiveBroker) -> None:
         watch = Watch(lone_broker)
         connection = watch.connection()
         wait_until(lambda: connection._write_paused, "the answer fills the buffers")
-        (left,) = SIZE.unpack(slow.socket.recv(4, socket.MSG_WAITALL))
+        (left,) = SIZE.unpack(slow.read_bytes(4))
         assert left > 16_000_000
         while left:
             before = connection._transport.get_write_buffer_size()
-            for _ in range(min(left, 4_000_000) // 200_000 + 1):
-                left -= len(slow.socket.recv(min(left, 200_000), socket.MSG_WAITALL)) if left else 0
+            left -= len(slow.read_bytes(min(left, 3_000_000)))
             wait_until(
                 lambda before=before: not before or connection._transport.get_write_buffer_size() < before,
                 "the broker goes on writing",
@@ -292,7 +292,8 @@ def test_no_file_descriptors_left() -> None:
         create_topic(known, "known")
         assert produce_codes(known.call(produce("known", batch()), 12)) == [0]
         limit = process.num_fds() + 20
-        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (limit, 65536))
+        _, hard_limit = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (limit, hard_limit))
         crowd = [RawClient(port) for _ in range(100)]
         with closing(crowd):
             assert produce_codes(known.call(produce("known", batch()), 12)) == [0]

@@ -91,9 +91,7 @@ def test_an_answer_is_never_larger_than_fetch_max_bytes(start_broker: StartBroke
 
 @pytest.mark.parametrize("wait_ms", [INT32_MAX, 60_000])
 @pytest.mark.parametrize("min_bytes", [1, INT32_MAX])
-def test_a_long_poll_ends_with_its_connection(
-    broker: LiveBroker, filled: Target, wait_ms: int, min_bytes: int
-) -> None:
+def test_a_long_poll_ends_with_its_connection(broker: LiveBroker, filled: Target, wait_ms: int, min_bytes: int) -> None:
     partition = broker.partition(filled.name)
     offset = 5 if min_bytes == 1 else 0
     with RawClient(broker.port) as poller:
@@ -134,7 +132,9 @@ def test_a_waiting_fetch_holds_no_records(start_broker: StartBroker) -> None:
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
-def test_a_client_that_fetches_as_a_replica(broker: LiveBroker, client: RawClient, filled: Target, version: int) -> None:
+def test_a_client_that_fetches_as_a_replica(
+    broker: LiveBroker, client: RawClient, filled: Target, version: int
+) -> None:
     """It would move the high watermark (CVE-2018-1288)."""
     partition = broker.partition(filled.name)
     before = partition.log.high_watermark, partition.in_sync_count

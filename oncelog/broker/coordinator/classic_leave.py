@@ -30,9 +30,7 @@ def leave(
 
 
 def member_response(identity: MemberIdentity, code: ErrorCode) -> MemberResponse:
-    return MemberResponse(
-        member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code
-    )
+    return MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code)
 
 
 def _remove(group: ClassicGroup, identity: MemberIdentity, effects: Effects) -> None:

@@ -52,9 +52,7 @@ def _assign(group: ClassicGroup, request: SyncGroupRequest, effects: Effects) ->
 
 
 def _answer(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
-    return SyncGroupResponse(
-        protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=assignment
-    )
+    return SyncGroupResponse(protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=assignment)
 
 
 def _differ(given: str | None, own: str | None) -> bool:

@@ -81,11 +81,12 @@ class ClassicGroups:
         return None
 
     def _join_new_group(self, request: JoinGroupRequest, caller: Caller, effects: Effects) -> Result[Any]:
-        """The group is there at once, though nobody is in it yet, and the log says so."""
+        """A group is there as soon as it has given out an id, though nobody is in it yet, and the log says so."""
         group = ClassicGroup(request.group_id, effects.now_ms)
         result = Join(group, request, caller, self._settings, effects).run()
-        self._groups.put(group)
-        result.records.append(group.first_record(effects.now_ms))
+        if group.pending_members or group.members:
+            self._groups.put(group)
+            result.records.append(group.first_record(effects.now_ms))
         return result
 
     def sync(self, request: SyncGroupRequest, effects: Effects) -> Result[Any]:
@@ -98,9 +99,7 @@ class ClassicGroups:
         refresh_session(group, group.members[request.member_id], effects)
         return effects.result(HeartbeatResponse(error_code=HEARTBEAT_ANSWERS[group.state]))
 
-    def leave(
-        self, group_id: str, leaving: Sequence[MemberIdentity], effects: Effects
-    ) -> Result[LeaveGroupResponse]:
+    def leave(self, group_id: str, leaving: Sequence[MemberIdentity], effects: Effects) -> Result[LeaveGroupResponse]:
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         group = self._find(group_id)

@@ -29,6 +29,11 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Describe
     return DescribeLogDirsResponse(results=[result])
 
 
+def error_reply(_: DescribeLogDirsRequest, error: KafkaError, context: RequestContext) -> DescribeLogDirsResponse:
+    result = DescribeLogDirsResult(error_code=error.code, log_dir=context.services.logs.root)
+    return DescribeLogDirsResponse(error_code=error.code, results=[result])
+
+
 def _wanted(request: DescribeLogDirsRequest, context: RequestContext) -> list[tuple[str, list[int]]]:
     if request.topics is None:
         image = context.services.metadata.image

@@ -39,6 +39,22 @@ def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeader
     )
 
 
+def error_reply(request: ElectLeadersRequest, error: KafkaError, _: RequestContext) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        error_code=error.code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(partition_id=index, error_code=error.code, error_message=error.message)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
 def _elect(image: MetadataImage, name: str, index: int) -> PartitionResult:
     topic = image.topic(name)
     if topic is None or not 0 <= index < len(topic.partitions):

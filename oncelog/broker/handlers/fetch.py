@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from oncelog.broker.replica.partition import Partition
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+WAIT_MS_MAX = 600_000
+"""An earlier answer is always allowed; this one ends waits whose client can no longer be seen to be gone."""
 _DEBUGGING_REPLICA_ID = -2
 _ERROR_CODE_SINCE = 7
 _TOPIC_IDS_SINCE = 13
@@ -95,7 +97,7 @@ async def _wait(
 ) -> FetchResponse:
     """Wait with empty hands: what was too little is read again, so that no waiting client pins records."""
     clock = context.services.clock
-    deadline = clock.monotonic() + request.max_wait_ms / 1000
+    deadline = clock.monotonic() + min(request.max_wait_ms, WAIT_MS_MAX) / 1000
     while True:
         wait_ms = max((deadline - clock.monotonic()) * 1000, 0)
         await FetchWaiter(partitions, missing_bytes, wait_ms).future

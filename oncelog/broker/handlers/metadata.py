@@ -13,7 +13,7 @@ from oncelog.broker.metadata.topic_names import is_legal_topic_name
 from oncelog.broker.runtime.cluster import endpoints
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.topics import auto_create_topics
-from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -27,15 +27,28 @@ from oncelog.protocol.primitives import ZERO_UUID
 if TYPE_CHECKING:
     from oncelog.broker.metadata.image import MetadataImage, TopicImage
 
+_IDS_SINCE = 12
+"""Versions 10 and 11 have the field, but an answer in them could not name a topic that is unknown."""
+
 
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | Awaitable[MetadataResponse]:
     image = context.services.metadata.image
+    if context.version < _IDS_SINCE and any(asked.topic_id != ZERO_UUID for asked in request.topics or ()):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic ids can be asked for since version {_IDS_SINCE}")
     if _asks_for_all(request, context.version):
         return _respond(context, [_describe(topic) for topic in image.topics.values()])
     missing = _missing_names(request, image)
     if missing and _may_create(request, context):
         return _create_and_respond(request, missing, context)
     return _respond(context, _look_up(request, image, {}))
+
+
+def error_reply(request: MetadataRequest, error: KafkaError, context: RequestContext) -> MetadataResponse:
+    """The same error for every topic of the request; the brokers are told in any case."""
+    topics = [MetadataResponseTopic(error_code=error.code, name=asked.name or "") for asked in request.topics or ()]
+    response = _respond(context, topics)
+    response.error_code = error.code
+    return response
 
 
 async def _create_and_respond(

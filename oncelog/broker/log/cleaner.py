@@ -9,8 +9,9 @@ What stays (KIP-58, KIP-98, KIP-534):
 - nothing of an aborted transaction; a marker until all batches of its transaction are gone and then, as a
   tombstone, until its horizon
 - the last batch of every active producer, without records if they are obsolete: it has the sequence with which
-  the producer's state can be rebuilt; the same for the last batch of the round, so that the offsets up to
-  there stay accounted for
+  the producer's state can be rebuilt; a marker in its place if only that knows the producer's epoch
+- the last batch of the round, without records if they are obsolete, so that the offsets up to there stay
+  accounted for
 
 Batches keep their base offset, last offset, sequence and compression. A batch of which everything stays is
 copied as it is. Cleaned segments are written beside the log, several old ones into one as long as they fit.
@@ -60,10 +61,10 @@ def clean(plan: CleaningPlan, offset_map: OffsetMap, progress: Progress) -> Iter
     When it is exhausted, the log is clean up to `offset_map.latest_offset`. StorageError if a batch is damaged.
     """
     _fill_map(plan, offset_map, progress)
-    end_offset = offset_map.latest_offset + 1
-    transactions = CleanedTransactions(_aborted(plan, plan.segments[0].base_offset, end_offset))
+    # Also of the part behind the map: its last segment is copied whole, and with it its transaction index.
+    transactions = CleanedTransactions(_aborted(plan, plan.segments[0].base_offset, plan.end_offset))
     batches = _BatchFilter(plan, offset_map, transactions)
-    for group in group_segments(plan, end_offset):
+    for group in group_segments(plan, offset_map.latest_offset + 1):
         yield _clean_group(plan, group, batches, progress)
 
 
@@ -219,14 +220,12 @@ class _BatchFilter:
             kept = None
         else:
             kept = self._filter_data(header, batch)
-        if kept is None and self._is_needed_empty(header):
+        if kept is None and (self._is_last_of_producer(header) or header.last_offset + 1 == self._round_end):
             data = batch if not header.record_count else rebuild_batch(header, [])
             return _KeptBatch(data, header.max_timestamp)
         return kept
 
-    def _is_needed_empty(self, header: BatchHeader) -> bool:
-        if header.last_offset + 1 == self._round_end:
-            return True
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
         last = self._last_batches.get(header.producer_id) if header.producer_id >= 0 else None
         if last is None:
             return False
@@ -244,7 +243,9 @@ class _BatchFilter:
         horizon_ms = header.delete_horizon_ms
         if horizon_ms is None:
             return self._with_horizon(header, list(iter_records(batch)))
-        return _KeptBatch(batch, header.max_timestamp) if horizon_ms > self._now_ms else None
+        # Kafka empties the last marker of a producer, and with its record loses the epoch that it stands for.
+        is_needed = horizon_ms > self._now_ms or self._is_last_of_producer(header)
+        return _KeptBatch(batch, header.max_timestamp) if is_needed else None
 
     def _filter_data(self, header: BatchHeader, batch: memoryview) -> _KeptBatch | None:
         if not header.record_count:

@@ -1,9 +1,9 @@
 """The two loops of compaction over the records of a batch: which keys it has, and which records stay.
 
 They read the plain records (see `protocol.records.record` for the layout) without making an object for each:
-a record that stays is a range of bytes, and neighbours that stay are one range. Varints of one or
-two bytes are read in place, since most are and a call would cost more than the rest. The batches come from our own log and their
-CRC was checked, so nothing here is validated again.
+a record that stays is a range of bytes, and neighbours that stay are one range. Varints of one or two bytes
+are read in place, since most are and a call would cost more than the rest. The batches come from our own log
+and their CRC was checked, so nothing here is validated again.
 """
 
 from __future__ import annotations

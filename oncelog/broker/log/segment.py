@@ -70,6 +70,11 @@ class Segment:
         self.suffix = suffix
         self.created_ms = created_ms
         self.size_bytes = sizes.get(self._name(LOG), 0)
+        self._has_txn_index = sizes.get(self._name(TXN_INDEX), 0) > 0
+        self._aborted: list[AbortedTxn] | None = None if self._has_txn_index and self.size_bytes else []
+        if self.size_bytes == 0:
+            # Index files beside no records are what a truncation left; they say nothing and are overwritten.
+            sizes = {}
         self.offset_index = OffsetIndex(
             disk, self.path(INDEX), base_offset, sizes.get(self._name(INDEX), 0) // OFFSET_ENTRY_SIZE
         )
@@ -82,8 +87,6 @@ class Segment:
         self.largest_timestamp_offset = base_offset
         self._largest_timestamp: int | None = None if self.size_bytes else NO_TIMESTAMP
         self._first_timestamp: int | None = None
-        self._has_txn_index = sizes.get(self._name(TXN_INDEX), 0) > 0
-        self._aborted: list[AbortedTxn] | None = None if self._has_txn_index else []
         self._files = files
         self._fd = -1
 
@@ -206,12 +209,17 @@ class Segment:
 
     def _scan_for(self, offset: int, indexed: int, position: int) -> tuple[int, BatchHeader] | None:
         start = position
+        self._check_indexed(start)
         for position, header in iter_headers(self.disk, self.file(), start, self.size_bytes):
             if position == start and start and header.base_offset > indexed:
                 raise CorruptBatch(position, f"the index says {indexed}")
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
         return None
+
+    def _check_indexed(self, position: int) -> None:
+        if position and position >= self.size_bytes:
+            raise CorruptBatch(position, f"the index points behind the end at {self.size_bytes}")
 
     def damaged(self) -> StorageError:
         return StorageError(f"{self.path(LOG)} is damaged")
@@ -223,6 +231,7 @@ class Segment:
         """
         next_offset = self.base_offset
         indexed, since = self.offset_index.last()
+        self._check_indexed(since)
         for position, header in iter_headers(self.disk, self.file(), since, self.size_bytes):
             if position == since and since and header.base_offset > indexed:
                 raise CorruptBatch(position, f"the index says {indexed}")

@@ -104,6 +104,7 @@ class ReplicaManager:
         partition.in_sync_count = len(state.isr)
         partition.in_sync_count_min = in_sync_count_min
         log.update_high_watermark(log.end_offset)
+        log.assign_epoch(state.leader_epoch, log.end_offset)
         self._partitions[topic, index] = partition
         return partition
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oncelog.broker.config import BrokerConfig
+    from oncelog.broker.coordinator.groups import GroupCoordinator
     from oncelog.broker.coordinator.transactions import TransactionCoordinator
     from oncelog.broker.log.log_manager import LogManager
     from oncelog.broker.replica.manager import ReplicaManager
@@ -24,6 +25,7 @@ class Services:
         "config",
         "fetch_sessions",
         "fetch_size_bytes_max",
+        "groups",
         "logs",
         "metadata",
         "partitions",
@@ -32,6 +34,7 @@ class Services:
         "transactions",
     )
 
+    groups: CoordinatorHost[GroupCoordinator]
     transactions: CoordinatorHost[TransactionCoordinator]
 
     def __init__(

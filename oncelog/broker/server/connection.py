@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 PIPELINED_REQUESTS_MAX = 100
 REQUESTS_PER_TURN_MAX = 128
+READ_AHEAD_BYTES_MAX = 8 * 1024
+"""What is read of the next requests while one waits, because only who reads learns that the peer is gone."""
 WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
 PROGRESS_BYTES_MIN = 1024
 """What a peer has to send of an unfinished request for it to count as progress; a trickle does not."""
@@ -92,7 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         """A value that changes when the peer gets on; None while it owes nothing."""
         if self._write_paused:
             return -1, self._transport.get_write_buffer_size()
-        if self._reading and self._frames.buffered_bytes:
+        if self._reading and not self._exclusive and self._frames.buffered_bytes:
             return self._request_count, self._frames.buffered_bytes // PROGRESS_BYTES_MIN
         return None
 
@@ -178,7 +180,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._start(request)
         except ProtocolError as error:
             self.close(str(error))
-        self._set_reading(self._may_start())
+        self._set_reading(self._may_start() or self._may_read_ahead())
+
+    def _may_read_ahead(self) -> bool:
+        return self._exclusive and self._frames.buffered_bytes < READ_AHEAD_BYTES_MAX
 
     def _start(self, request: memoryview) -> None:
         self._request_count += 1

@@ -7,7 +7,8 @@ import pytest
 from log_helpers import CONFIG, NOW, TOPIC_ID, History, append, batch_of, open_log, read_all
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log import PartitionLog, StorageError
+from oncelog.broker.log import PartitionLog, StorageError, producer_snapshot
+from oncelog.broker.log.producer_entry import ProducerEntry
 from oncelog.protocol.records.batch import read_header
 
 FIRST_LOG = "/t-0/" + "0" * 20 + ".log"
@@ -99,6 +100,42 @@ def test_a_lost_middle_segment_ends_the_log() -> None:
     assert log.end_offset == bases[2]
     assert read_all(log) == [batch for batch in batches if read_header(batch).base_offset < bases[2]]
     assert append(log, batch_of()).first_offset == bases[2]
+
+
+def test_a_gap_between_files_ends_a_compacted_log_too() -> None:
+    disk, log, _ = filled()
+    log.close(clean=False)
+    bases = log.segments.base_offsets
+    size = len(data_of(disk, FIRST_LOG))
+    del data_of(disk, log.segments.items[1].path(".log"))[size // 5 :]
+    log = open_log(disk, recovery_point=0, config=CONFIG.replace(cleanup_compact=True))
+    assert bases[1] < log.end_offset < bases[2]
+    assert log.segments.base_offsets == bases[:2]
+
+
+def test_a_snapshot_of_another_history_is_not_believed() -> None:
+    disk, log, _ = filled(3)
+    log.close(clean=False)
+    stranger = ProducerEntry(99, 0)
+    disk.write_file_durably("/t-0/00000000000000000004.snapshot", producer_snapshot.encode([stranger]))
+    log = open_log(disk, recovery_point=2)
+    assert [entry.producer_id for entry in log.active_producers()] == [1]
+    log.checkpointed_recovery_point = 0
+    log.truncate_to(4, now_ms=NOW)
+    assert [entry.producer_id for entry in log.active_producers()] == [1]
+
+
+def test_an_index_that_a_truncation_left_is_not_believed() -> None:
+    disk, log, _ = filled(4)
+    log.close()
+    log = open_log(disk, clean=True)
+    log.truncate_to(0, now_ms=NOW)
+    log = open_log(disk.after_kill())
+    append(log, batch_of(2))
+    log.close()
+    log = open_log(log.disk, clean=True, recovery_point=2)
+    assert log.end_offset == 2
+    assert len(read_all(log)) == 1
 
 
 def test_every_torn_tail() -> None:

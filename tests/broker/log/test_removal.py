@@ -82,6 +82,19 @@ def test_truncating_to_any_offset(target: int) -> None:
     assert read_all(log) == [*kept, bytes(again)]
 
 
+def test_snapshots_of_truncated_records_are_forgotten() -> None:
+    disk = SimulatedDisk()
+    log, _ = filled(disk)
+    base = log.segments.base_offsets[2]
+    assert base in log.snapshot_offsets
+    log.truncate_to(2, now_ms=NOW)
+    log.config = CONFIG.replace(segment_bytes=10**6)
+    while log.end_offset < base + 10:
+        append(log, batch_of(2))
+    log.truncate_to(base + 2, now_ms=NOW)
+    assert [entry.last_sequence for entry in log.active_producers()] == [1]
+
+
 def test_truncating_into_an_aborted_transaction_reopens_it() -> None:
     log = open_log(SimulatedDisk())
     append(log, batch_of(2, producer_id=1, epoch=0, sequence=0, transactional=True))

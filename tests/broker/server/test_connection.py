@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.server.connection import PIPELINED_REQUESTS_MAX, Connection
+from oncelog.broker.server.connection import (
+    PIPELINED_REQUESTS_MAX,
+    READ_AHEAD_BYTES_MAX,
+    REQUESTS_PER_TURN_MAX,
+    Connection,
+)
 from oncelog.broker.server.dispatch import Reply
 from oncelog.protocol.errors import ProtocolError
 
@@ -132,9 +137,30 @@ def test_several_requests_in_one_read(driver: Driver) -> None:
 def test_a_request_that_waits_holds_the_next_back(driver: Driver) -> None:
     driver.send(b"wait-001", b"now-0002")
     assert driver.started == [b"wait-001"]
-    assert not driver.transport.reading
     driver.finish(0)
     assert driver.transport.written == framed(b"wait-001") + framed(b"now-0002")
+
+
+def test_while_a_request_waits_a_little_is_read_ahead(driver: Driver) -> None:
+    """A transport that does not read does not see the end of the connection either."""
+    driver.send(b"wait-001", b"now-0002")
+    assert driver.transport.reading
+    ahead = framed(b"now-data" + bytes(500)) * (READ_AHEAD_BYTES_MAX // 512)
+    driver.feed(ahead)
+    assert driver.started == [b"wait-001"]
+    assert not driver.transport.reading
+    driver.finish(0)
+    assert driver.transport.written == framed(b"wait-001") + framed(b"now-0002") + ahead
+    assert driver.transport.reading
+
+
+async def test_many_requests_at_once_are_handled_in_turns(driver: Driver) -> None:
+    """Whatever else waits for the event loop comes in between."""
+    driver.feed(framed(b"now-0001") * (REQUESTS_PER_TURN_MAX + 1))
+    assert len(driver.started) == REQUESTS_PER_TURN_MAX
+    assert not driver.transport.reading
+    await asyncio.sleep(0)
+    assert len(driver.started) == REQUESTS_PER_TURN_MAX + 1
     assert driver.transport.reading
 
 

@@ -1,0 +1,41 @@
+"""DeleteGroups (key 42, versions 0-2): delete empty groups with their offsets (KIP-229)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog.broker.runtime.groups import settled
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.runtime.context import RequestContext
+
+
+async def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=[await _delete(group_id, context) for group_id in dict.fromkeys(request.groups_names)]
+    )
+
+
+def error_reply(request: DeleteGroupsRequest, error: KafkaError, _: RequestContext) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(results=[_failed(group_id, error) for group_id in request.groups_names])
+
+
+async def _delete(group_id: str, context: RequestContext) -> DeletableGroupResult:
+    try:
+        return await settled(
+            context.services.groups.run(
+                group_id, lambda coordinator, now_ms: coordinator.delete_group(group_id, now_ms)
+            )
+        )
+    except KafkaError as error:
+        return _failed(group_id, error)
+
+
+def _failed(group_id: str, error: KafkaError) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=group_id, error_code=error.code)

@@ -1,0 +1,26 @@
+"""LeaveGroup (key 13, versions 0-5): members leave a classic group, or are removed from it (KIP-345)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog.broker.runtime.groups import settled
+from oncelog.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+if TYPE_CHECKING:
+    from oncelog.broker.runtime.context import RequestContext
+
+BATCHED_FROM = 3
+
+
+async def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    batched = context.version >= BATCHED_FROM
+    members = request.members if batched else [MemberIdentity(member_id=request.member_id)]
+    response = await settled(
+        context.services.groups.run(
+            request.group_id, lambda coordinator, now_ms: coordinator.leave(request.group_id, members, now_ms)
+        )
+    )
+    if not batched:
+        response.error_code = response.members[0].error_code
+    return response

@@ -1,0 +1,46 @@
+"""OffsetDelete (key 47, version 0): forget a group's positions in topics that it does not consume (KIP-496)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog.broker.runtime.groups import settled
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.runtime.context import RequestContext
+
+
+async def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+    image = context.services.metadata.image
+    response = OffsetDeleteResponse()
+    accepted: list[OffsetDeleteResponsePartition] = []
+    partitions: list[tuple[str, int]] = []
+    for topic in request.topics:
+        found = image.topic(topic.name)
+        partition_count = len(found.partitions) if found else 0
+        answers = []
+        for partition in topic.partitions:
+            answer = OffsetDeleteResponsePartition(partition_index=partition.partition_index)
+            answers.append(answer)
+            if 0 <= partition.partition_index < partition_count:
+                accepted.append(answer)
+                partitions.append((topic.name, partition.partition_index))
+            else:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
+    codes = await settled(
+        context.services.groups.run(
+            request.group_id,
+            lambda coordinator, now_ms: coordinator.delete_offsets(request.group_id, partitions, now_ms),
+        )
+    )
+    for answer, code in zip(accepted, codes, strict=True):
+        answer.error_code = code
+    return response

@@ -1,0 +1,135 @@
+"""The first start on a data directory: naming the cluster, and taking over logs that another broker wrote.
+
+Apache Kafka keeps its topics in a log of its controllers. What the directories themselves say (names, ids,
+partitions, leader epochs, producers) is enough to go on with their records. Topic configs are not in them and
+start as defaults; internal topics get the ones that they need.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import TYPE_CHECKING
+
+from oncelog.broker.coordinator.record_codec import decode_record, record_types
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.metadata.cluster_plans import PRODUCER_IDS_PER_BLOCK, plan_bootstrap
+from oncelog.broker.metadata.image import INTERNAL_TOPICS
+from oncelog.broker.metadata.keys import (
+    PRODUCER_IDS,
+    PartitionState,
+    TopicRecord,
+    encode_partition,
+    encode_producer_ids,
+    encode_topic,
+    partition_key,
+    topic_key,
+)
+from oncelog.broker.metadata.plan import Plan, compare_written
+from oncelog.broker.metadata.store import Put
+from oncelog.broker.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from oncelog.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
+from oncelog.protocol.primitives import uuid_text
+from oncelog.protocol.records.batch import iter_headers
+from oncelog.protocol.records.record import iter_records
+
+if TYPE_CHECKING:
+    from oncelog.broker.log.log_manager import LogManager
+    from oncelog.broker.log.partition_log import PartitionLog
+    from oncelog.broker.metadata.image import MetadataImage
+    from oncelog.broker.metadata.store import Write
+    from oncelog.broker.runtime.clock import Clock
+    from oncelog.broker.runtime.metadata import MetadataRuntime
+
+logger = logging.getLogger(__name__)
+
+_TRANSACTIONS = record_types((TransactionLogKey, TransactionLogValue))
+_READ_BYTES = 1 << 20
+
+
+class _Found:
+    """What the directories of one topic say."""
+
+    def __init__(self, topic_id: bytes) -> None:
+        self.topic_id = topic_id
+        self.partition_count = 0
+        self.leader_epochs: dict[int, int] = {}
+
+
+async def adopt_logs(metadata: MetadataRuntime, logs: LogManager, broker_id: int, clock: Clock) -> None:
+    """Does nothing but on the first start."""
+    if metadata.image.cluster_id:
+        return
+    cluster_id = logs.meta_properties().get("cluster.id") or uuid_text(uuid.uuid4().bytes)
+    topics, producer_id_next = _survey(logs, clock.now_ms())
+
+    def plan(image: MetadataImage) -> Plan[None]:
+        writes: list[Write] = list(plan_bootstrap(image, cluster_id=cluster_id).writes)
+        if producer_id_next:
+            writes.append(Put(PRODUCER_IDS, encode_producer_ids(producer_id_next)))
+        for name, found in topics.items():
+            writes += _topic_writes(name, found, broker_id)
+        return Plan(None, writes, compare_written(image, writes))
+
+    await metadata.change(plan)
+    logs.write_meta_properties(
+        {
+            "directory.id": uuid_text(uuid.uuid4().bytes),
+            **logs.meta_properties(),
+            "version": "1",
+            "node.id": str(broker_id),
+            "cluster.id": cluster_id,
+        }
+    )
+    if topics:
+        logger.warning("took over %d topics that were in the data directory", len(topics))
+
+
+def _survey(logs: LogManager, now_ms: int) -> tuple[dict[str, _Found], int]:
+    """The topics, and the first producer id that none of their records can have."""
+    topics: dict[str, _Found] = {}
+    producer_id_max = -1
+    for topic, index in logs.partitions():
+        if topic == CLUSTER_METADATA_TOPIC:
+            continue
+        try:
+            log = logs.get(topic, index, now_ms=now_ms)
+        except StorageError as error:
+            logger.error("%s-%d is not taken over: %s", topic, index, error)
+            continue
+        assert log is not None
+        found = topics.setdefault(topic, _Found(log.topic_id.bytes if log.topic_id else uuid.uuid4().bytes))
+        found.partition_count = max(found.partition_count, index + 1)
+        found.leader_epochs[index] = log.epochs.latest
+        producer_id_max = max(producer_id_max, *_producer_ids(log), -1)
+    blocks = (producer_id_max + PRODUCER_IDS_PER_BLOCK) // PRODUCER_IDS_PER_BLOCK
+    return topics, blocks * PRODUCER_IDS_PER_BLOCK
+
+
+def _topic_writes(name: str, found: _Found, broker_id: int) -> list[Write]:
+    configs = {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {}
+    replicas = [(broker_id,)] * found.partition_count
+    writes: list[Write] = [Put(topic_key(name), encode_topic(TopicRecord(found.topic_id, replicas, configs)))]
+    for index, epoch in found.leader_epochs.items():
+        if epoch >= 0:
+            # Taking over is a change of leader, and epochs of a log must not go back.
+            state = PartitionState(leader=broker_id, leader_epoch=epoch + 1, isr=(broker_id,), partition_epoch=1)
+            writes.append(Put(partition_key(found.topic_id, index), encode_partition(state)))
+    return writes
+
+
+def _producer_ids(log: PartitionLog) -> list[int]:
+    """Of the producers that the log remembers and, in the log of transactions, of those that it is about."""
+    ids = [entry.producer_id for entry in log.active_producers()]
+    if log.topic == "__transaction_state":
+        offset = log.log_start_offset
+        while offset < log.end_offset:
+            found = log.read(offset, size_bytes_max=_READ_BYTES, end_offset=log.end_offset)
+            for position, header in iter_headers(found.records):
+                batch = memoryview(found.records)[position : position + header.size_bytes]
+                for record in () if header.is_control else iter_records(batch):
+                    decoded = decode_record(_TRANSACTIONS, record.key or b"", record.value)
+                    if decoded is not None and isinstance(decoded.value, TransactionLogValue):
+                        ids += (decoded.value.producer_id, decoded.value.next_producer_id)
+            offset = found.next_offset
+    return ids
