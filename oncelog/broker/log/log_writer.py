@@ -325,7 +325,8 @@ class LogWriter:
             new.file()
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error}") from error
-        self.dirty_segments.append(old)
+        if old not in self.dirty_segments:
+            self.dirty_segments.append(old)
         self.dirty_directories.add(self.directory)
         new.dirty = True
         self.segments.append(new)
