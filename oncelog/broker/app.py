@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from oncelog.broker.config.checks import connection_overrides
 from oncelog.broker.config.listeners import Listeners, resolve_listeners
 from oncelog.broker.config.topic_log_config import log_config
-from oncelog.broker.log.disk import Disk
+from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.metadata.sqlite import SqliteStore
 from oncelog.broker.replica.manager import ReplicaManager
@@ -70,6 +70,14 @@ class BrokerApp:
         return self._services
 
     @property
+    def bound(self) -> dict[str, tuple[str, int]]:
+        """Where each listener listens, with the port that the system chose where it was to choose."""
+        return {
+            listener.name: (address.host or "0.0.0.0", listener.port)
+            for listener, address in zip(self._listeners, self.addresses.bound, strict=True)
+        }
+
+    @property
     def advertised(self) -> dict[str, tuple[str, int]]:
         """What clients of each listener are told to connect to."""
         return {
@@ -104,6 +112,7 @@ class BrokerApp:
     async def _start(self) -> None:
         config = self.config
         directory = Path(config.data_dir)
+        self._make_private(directory)
         self._logs = logs = LogManager.open(str(directory), self._log_config, self._disk)
         self._store = await SqliteStore.open(directory / METADATA_FILE)
         metadata = MetadataRuntime(self._store, self._metadata_lost)
@@ -140,6 +149,13 @@ class BrokerApp:
             await listener.serve()
         self._housekeeping = Housekeeping(services, self._flusher)
         self._housekeeping.start()
+
+    def _make_private(self, directory: Path) -> None:
+        """What clients wrote is nobody else's business. A directory that exists is left as it is."""
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except FileExistsError:
+            raise StorageError(f"{directory} is not a directory; choose another with --data") from None
 
     def _start_coordinators(self, services: Services) -> None:
         """They read their logs in the background; who asks one meanwhile waits for it."""

@@ -7,6 +7,7 @@ second.
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import os
 import signal
@@ -57,7 +58,7 @@ def run(argv: list[str]) -> int:
     except (StorageError, MetadataStoreError, ListenError) as error:
         return _fail(str(error), EXIT_FAILED)
     except OSError as error:
-        return _fail(f"{error.filename or 'the system'}: {error.strerror or error}", EXIT_FAILED)
+        return _fail(_explain(error, config.data_dir), EXIT_FAILED)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -110,13 +111,22 @@ async def _serve(app: BrokerApp) -> int:
 
 
 def _announce(app: BrokerApp) -> None:
-    addresses = [f"{host}:{port}" for host, port in app.advertised.values()]
-    print(f"oncelog is listening on {addresses[0]}, data in {os.path.abspath(app.config.data_dir)}")
-    for name, (host, port) in list(app.advertised.items())[1:]:
-        print(f"  listener {name}: {host}:{port}")
-    print(f"connect with bootstrap.servers={addresses[0]}  (try: oncelog topics list -b {addresses[0]})")
+    bound = [f"{host}:{port}" for host, port in app.bound.values()]
+    told = [f"{host}:{port}" for host, port in app.advertised.values()]
+    print(f"oncelog is listening on {bound[0]}, data in {os.path.abspath(app.config.data_dir)}")
+    if told[0] != bound[0]:
+        print(f"  clients are told {told[0]}")
+    for name, here, there in list(zip(app.bound, bound, told, strict=True))[1:]:
+        print(f"  listener {name} is bound to {here}, clients are told {there}")
+    print(f"connect with bootstrap.servers={told[0]}  (try: oncelog topics list -b {told[0]})")
     # Testcontainers and others wait for this line of Apache Kafka's log.
     print(f"[KafkaServer id={app.config.node_id}] started (oncelog.Server)", flush=True)
+
+
+def _explain(error: OSError, directory: str) -> str:
+    if error.errno == errno.ENOSPC:
+        return f"the disk of {directory} is full: free some space, or choose another directory with --data"
+    return f"{error.filename or directory}: {error.strerror or error}"
 
 
 def _fail(line: str, code: int) -> int:

@@ -135,9 +135,8 @@ def _read_entries(
 ) -> Generator[Finding, None, list[tuple[int, int]]]:
     """Reads a file of fixed-size entries; returns those before the zeros that a running broker leaves."""
     if not path.exists():
-        if facts.last_position > _INDEX_INTERVAL_BYTES:
-            say = error if complete else note
-            yield say("index-missing", str(path), "the segment has no such file")
+        if complete and facts.last_position > _INDEX_INTERVAL_BYTES:
+            yield error("index-missing", str(path), "the segment has no such file")
         return []
     data = path.read_bytes()
     if len(data) % layout.size:

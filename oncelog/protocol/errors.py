@@ -148,6 +148,10 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133
 
 
+MESSAGE_LENGTH_MAX = 1000
+"""Messages quote what clients sent, and no string of an answer may be longer than 32,767 bytes."""
+
+
 class ProtocolError(Exception):
     """The peer sent bytes that do not follow the protocol."""
 
@@ -158,7 +162,7 @@ class KafkaError(Exception):
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message or code.name)
         self.code = code
-        self.message = message
+        self.message = message[:MESSAGE_LENGTH_MAX]
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}" if self.message else self.code.name

@@ -301,3 +301,11 @@ def test_requests_that_dribble_in_byte_by_byte(broker: LiveBroker) -> None:
             assert payload is not None
             (topic,) = decode_answer(payload, ApiKey.METADATA, version)[1].topics
             assert topic.error_code == 0
+
+
+def test_telemetry_is_not_offered(client: RawClient) -> None:
+    """A broker that takes no metrics from clients cannot be given too many of them (KIP-714)."""
+    offered = {api.api_key for api in client.call(ApiVersionsRequest(), 0).api_keys}
+    assert not offered & {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+    client.send_frame(header(ApiKey.PUSH_TELEMETRY, 0, flexible=True) + bytes(64))
+    client.assert_closed()

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 KAFKA_PREFIX: Final = "KAFKA_"
 ONCELOG_PREFIX: Final = "ONCELOG_"
 
-# For the JVM, its logging or the image, not for the broker.
+# For the JVM, its logging or the image, or for our other commands; not for the broker.
 _NOT_SETTINGS = frozenset(
     (
+        "BOOTSTRAP",
         "CLUSTER_ID",
         "DEBUG",
         "GC_LOG_OPTS",

@@ -69,6 +69,8 @@ class ConsumerGroup:
         self.topics_seen: Mapping[str, object] | None = None
         """The topics of the metadata image by which the group's epoch was last checked."""
         self.regexes_checked_ms: int | None = None
+        self.regexes_checked_topics: Mapping[str, object] | None = None
+        """When, and against which topics, all expressions were last matched."""
         self.awaited_joins: set[str] = set()
         """Classic members who were told to join again and whose time to do so runs."""
 
@@ -96,7 +98,9 @@ class ConsumerGroup:
     def is_empty(self) -> bool:
         return not self.members
 
-    def check_offset_commit(self, committer: Committer, *, transactional: bool) -> None:
+    def check_offset_commit(
+        self, committer: Committer, partitions: Iterable[tuple[bytes, int]], *, transactional: bool
+    ) -> None:
         epoch = committer.generation
         if epoch < 0 and self.is_empty:
             return
@@ -106,23 +110,17 @@ class ConsumerGroup:
         member = self.member(committer.member_id)
         if not transactional and member.classic is None and committer.version < OFFSET_COMMIT_SINCE:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the version of OffsetCommit knows no member epoch")
-        if epoch != member.member_epoch:
-            raise _epoch_mismatch(member, f"{epoch} was given, and the member is at {member.member_epoch}")
-
-    def check_partition_commit(self, committer: Committer, topic_id: bytes, partition: int) -> None:
-        """A member whose epoch has moved on since it sent the commit may still commit what it had by then, and
-        has not lost since (KIP-1251)."""
-        member = self.member(committer.member_id)
-        epoch = member.acquisition_epoch(topic_id, partition)
-        if epoch is None or committer.generation < epoch:
-            raise _epoch_mismatch(member, "the member did not have the partition at that epoch")
+        if epoch > member.member_epoch:
+            raise _epoch_mismatch(member, epoch)
+        if epoch < member.member_epoch:
+            _check_owned_at(member, epoch, partitions)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if not member_id and member_epoch < 0:
             return
         member = self.member(member_id or "")
         if member_epoch != member.member_epoch:
-            raise _epoch_mismatch(member, f"{member_epoch} was given, and the member is at {member.member_epoch}")
+            raise _epoch_mismatch(member, member_epoch)
 
     def check_offset_delete(self) -> None:
         """Subscriptions are known, so offsets of other topics may be deleted at any time."""
@@ -268,6 +266,15 @@ def _add(counts: Counter[str], names: Iterable[str], change: int) -> None:
             del counts[name]
 
 
-def _epoch_mismatch(member: ConsumerMember, message: str) -> KafkaError:
+def _check_owned_at(member: ConsumerMember, epoch: int, partitions: Iterable[tuple[bytes, int]]) -> None:
+    """A member whose epoch has moved on since it sent a commit may still commit what it had by then and has not
+    lost since (KIP-1251)."""
+    for topic_id, partition in partitions:
+        acquired_epoch = member.acquisition_epoch(topic_id, partition)
+        if acquired_epoch is None or epoch < acquired_epoch:
+            raise _epoch_mismatch(member, epoch)
+
+
+def _epoch_mismatch(member: ConsumerMember, epoch: int) -> KafkaError:
     code = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
-    return KafkaError(code, message)
+    return KafkaError(code, f"epoch {epoch} was given, and the member is at {member.member_epoch}")

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from oncelog.broker.coordinator.transaction_state import TopicPartition
+from oncelog.broker.coordinator.transaction_state import ProducerIdentity, TopicPartition
 
 
 class TransactionSettings(NamedTuple):
     timeout_ms_max: int = 900_000
     expiration_ms: int = 604_800_000
     expiration_check_ms: int = 3_600_000
-
-
-class ProducerIdentity(NamedTuple):
-    producer_id: int
-    epoch: int
 
 
 class InitRequest(NamedTuple):
@@ -28,8 +23,7 @@ class InitRequest(NamedTuple):
 
 class EndRequest(NamedTuple):
     transactional_id: str
-    producer_id: int
-    epoch: int
+    producer: ProducerIdentity
     commit: bool
     client_version: int
     connection: int = 0

@@ -1,4 +1,4 @@
-"""A transactional id's state: what it is made of, which transitions it knows, and its record in the log."""
+"""A transactional id's state: what it is made of, which transitions there are, and its record in the log."""
 
 from __future__ import annotations
 
@@ -15,9 +15,15 @@ from oncelog.protocol.messages.transaction_records import (
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 EPOCH_MAX = 32767
+EPOCH_LAST_OF_CLIENTS = EPOCH_MAX - 1
 VALUE_VERSION = 1
 
 TopicPartition = tuple[str, int]
+
+
+class ProducerIdentity(NamedTuple):
+    producer_id: int
+    epoch: int
 
 
 class State(IntEnum):
@@ -74,17 +80,27 @@ class Transaction(NamedTuple):
     """2 if the client that last changed the state bumps the epoch at every end (KIP-890)."""
 
     @property
+    def identity(self) -> ProducerIdentity:
+        return ProducerIdentity(self.producer_id, self.producer_epoch)
+
+    @property
     def bumps_epoch(self) -> bool:
         return self.client_version >= 2
 
     @property
     def epoch_exhausted(self) -> bool:
-        """The last epoch is kept back, so that a producer can always be fenced."""
-        return self.producer_epoch >= EPOCH_MAX - 1
+        """The very last epoch is kept back, so that a producer can always be fenced."""
+        return self.producer_epoch >= EPOCH_LAST_OF_CLIENTS
 
-    def move(self, state: State, now_ms: int, **changes: object) -> Transaction:
-        assert state in TRANSITIONS[self.state], f"{self.transactional_id}: {self.state.name} to {state.name}"
-        return self._replace(state=state, updated_ms=now_ms, **changes)  # type: ignore[arg-type]
+    def has_followed(self, former: ProducerIdentity) -> bool:
+        """Whether this identity is the next one after `former`: an epoch more, or a new id after its last epoch."""
+        if former.producer_id == self.producer_id:
+            return former.epoch == self.producer_epoch - 1
+        return (
+            former.producer_id == self.previous_producer_id
+            and former.epoch == EPOCH_LAST_OF_CLIENTS
+            and self.producer_epoch == 0
+        )
 
 
 def transaction_record(transaction: Transaction) -> CoordinatorRecord:

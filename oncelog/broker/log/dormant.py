@@ -46,7 +46,8 @@ def due_ms(disk: Disk, directory: str, config: LogConfig, log_start_offset: int,
         return NOW
     if config.retention_ms < 0:
         return NEVER
-    return _newest_ms(disk, directory, bases[0], sizes) + config.retention_ms + 1
+    first = next(base for base, size in zip(bases, log_sizes, strict=True) if size)
+    return _newest_ms(disk, directory, first, sizes) + config.retention_ms + 1
 
 
 def _is_dirty(bases: list[int], log_sizes: list[int], config: LogConfig, clean_offset: int) -> bool:

@@ -319,8 +319,11 @@ class LogWriter:
             return
         new = Segment(self.disk, self.files, self.directory, base_offset, sizes={}, created_ms=now_ms)
         try:
-            self.dirty_fds += old.write_indexes()
+            for fd in old.write_indexes():
+                self.add_dirty_file(fd)
             self.write_snapshot(base_offset)
+            if self._is_flushed_up_to(base_offset):
+                self.sync_dirty_files()
             # Comes last: an empty segment left behind by a failure would end the log before its records do.
             new.file()
         except OSError as error:
@@ -332,6 +335,27 @@ class LogWriter:
         self.segments.append(new)
         self.active = new
         self.positions.put(base_offset, new, 0)
+
+    def _is_flushed_up_to(self, offset: int) -> bool:
+        """True if the recovery point is, or is about to be, at the end of a segment that is closed there.
+
+        Recovery does not look at a segment that ends at the recovery point. So its indexes must be on disk
+        before they could be needed; else the next flush is early enough.
+        """
+        return self.recovery_point >= offset or (self.ticket is not None and self.ticket.end_offset >= offset)
+
+    def sync_dirty_files(self) -> None:
+        """Syncs the small files now, instead of with the next flush. Ends the log if that fails."""
+        try:
+            for fd in self.dirty_fds:
+                self.disk.fdatasync(fd)
+            self.disk.fsync_dir(self.directory)
+        except OSError as error:
+            self.go_offline(f"a sync failed: {error}")
+            raise
+        fds, self.dirty_fds = self.dirty_fds, []
+        for fd in fds:
+            self.disk.close(fd)
 
     def write_snapshot(self, offset: int) -> None:
         """Writes the producer state as of `offset`, to be synced with the next flush."""

@@ -35,6 +35,8 @@ def delete_segments_before(log: PartitionLog, offset: int, now_ms: int) -> list[
     count = 0
     while count + 1 < len(bases) and bases[count + 1] <= offset:
         count += 1
+    if count:
+        _sync_snapshot(log, bases[count])
     for segment in log.segments.items[:count]:
         segment.rename(DELETED)
     removed = log.segments.replace(0, count, [])
@@ -47,6 +49,17 @@ def delete_segments_before(log: PartitionLog, offset: int, now_ms: int) -> list[
         move_log_start(log, log.segments.base_offsets[0])
         _remove_old_snapshots(log)
     return removed
+
+
+def _sync_snapshot(log: PartitionLog, offset: int) -> None:
+    """The snapshot at the new start is all that is left of producers whose records are deleted."""
+    if offset in log.snapshot_offsets:
+        fd = log.disk.open(log.snapshot_path(offset))
+        try:
+            log.disk.fdatasync(fd)
+        finally:
+            log.disk.close(fd)
+        log.disk.fsync_dir(log.directory)
 
 
 def move_log_start(log: PartitionLog, offset: int) -> None:
@@ -144,6 +157,8 @@ def write_everything(log: PartitionLog) -> None:
     """Brings every file up to date, for a clean close."""
     for fd in log.active.write_indexes():
         log.add_dirty_file(fd)
+    # The snapshot at the end comes after the indexes are on disk: it is what shows that they are.
+    log.sync_dirty_files()
     log.active.dirty = True
     if log.end_offset not in log.snapshot_offsets:
         log.write_snapshot(log.end_offset)

@@ -29,8 +29,7 @@ def plan_retention(log: PartitionLog, now_ms: int) -> int:
         if config.retention_bytes >= 0:
             count = _count_above_size(log, segments, count, config.retention_bytes)
         if config.retention_ms >= 0:
-            while count < len(segments) and now_ms - newest_ms(segments[count]) > config.retention_ms:
-                count += 1
+            count = _count_expired(segments, count, now_ms - config.retention_ms)
     return _end_of(log, count)
 
 
@@ -72,6 +71,16 @@ def _count_before_log_start(log: PartitionLog, segments: list[Segment]) -> int:
     count = 0
     while count < len(segments) and count + 1 < len(bases) and bases[count + 1] <= log.log_start_offset:
         count += 1
+    return count
+
+
+def _count_expired(segments: list[Segment], count: int, oldest_ms: int) -> int:
+    """A segment that compaction has emptied is as old as the next one: its offsets lead there."""
+    for i in range(count, len(segments)):
+        if segments[i].size_bytes:
+            if newest_ms(segments[i]) >= oldest_ms:
+                break
+            count = i + 1
     return count
 
 

@@ -293,8 +293,12 @@ class Segment:
                 self.note_batch(position, header.size_bytes, header.last_offset, header.max_timestamp, index_interval)
         except CorruptBatch as error:
             raise StorageError(f"{self.path(LOG)} is damaged {error}") from error
-        for fd in self.write_indexes():
-            self.disk.close(fd)
+        self.time_index.maybe_append(self.largest_timestamp, self.largest_timestamp_offset)
+        for fd in (self.offset_index.write(), self.time_index.write()):
+            try:
+                self.disk.fdatasync(fd)
+            finally:
+                self.disk.close(fd)
 
     def truncate(self, position: int, offset: int) -> None:
         """Cuts the segment at a batch that begins at `position` with `offset`, durably.

@@ -72,19 +72,20 @@ class Housekeeping:
     def start(self) -> None:
         config = self._services.config
         delay_ms = config.int("log.initial.task.delay.ms")
-        jobs: list[tuple[str, Job]] = [
-            ("checkpoints", self.checkpoint),
-            ("retention", self.retain),
-            ("file removal", self.remove_files),
-            ("producer expiry", self.expire_producers),
+        jobs: list[tuple[str, Job, int]] = [
+            ("checkpoints", self.checkpoint, delay_ms),
+            ("retention", self.retain, delay_ms),
+            ("file removal", self.remove_files, delay_ms),
+            ("producer expiry", self.expire_producers, delay_ms),
         ]
         if not config.bool("log.flush.on.ack"):
-            jobs.append(("flushing", self.flush))
+            jobs.append(("flushing", self.flush, delay_ms))
         if config.bool("log.cleaner.enable"):
-            jobs.append(("compaction", self.clean))
+            jobs.append(("compaction", self.clean, config.int("log.cleaner.backoff.ms")))
         self._services.metadata.subscribe(self._image_changed)
         self._tasks = [
-            asyncio.create_task(self._repeat(name, job, delay_ms), name=f"housekeeping: {name}") for name, job in jobs
+            asyncio.create_task(self._repeat(name, job, first_ms), name=f"housekeeping: {name}")
+            for name, job, first_ms in jobs
         ]
 
     async def stop(self) -> None:

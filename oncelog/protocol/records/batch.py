@@ -166,9 +166,7 @@ def compute_crc(batch: memoryview) -> int:
     return crc32c(batch[ATTRIBUTES_POSITION:])
 
 
-def patch_offset_and_epoch(
-    buf: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int
-) -> None:
+def patch_offset_and_epoch(buf: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
     """Give a batch its place in the log; the CRC does not cover these fields."""
     _INT64.pack_into(buf, position, base_offset)
     _INT32.pack_into(buf, position + LOG_OVERHEAD, leader_epoch)
@@ -240,9 +238,7 @@ def build_batch(
     return assemble_batch(header, _encode_records(enumerate(records), base_timestamp))
 
 
-def rebuild_batch(
-    header: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None = None
-) -> bytearray:
+def rebuild_batch(header: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None = None) -> bytearray:
     """Build what compaction leaves of a batch: some of its records, or none, at their own offsets.
 
     Offset range, producer and sequences stay those of the whole batch, so that a producer's state can be

@@ -198,9 +198,7 @@ def _decompress_growing(
 @cache
 def _complaint_about_full_buffer(codec: Compression) -> str:
     """Learn from the library how it says that the output buffer is full, as all its errors have one type."""
-    decompress_into = (
-        cramjam.lz4.decompress_into if codec is Compression.LZ4 else cramjam.zstd.decompress_into
-    )
+    decompress_into = cramjam.lz4.decompress_into if codec is Compression.LZ4 else cramjam.zstd.decompress_into
     try:
         _call(decompress_into, memoryview(compress(codec, bytes(64))), memoryview(bytearray(1)))
     except ProtocolError as error:

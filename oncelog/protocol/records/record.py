@@ -75,9 +75,7 @@ def _decode_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
         raise ProtocolError(f"{len(data) - position} bytes follow the last record of a batch")
 
 
-def _read_headers(
-    data: bytes, position: int, end: int, count: int
-) -> tuple[list[tuple[str, bytes | None]], int]:
+def _read_headers(data: bytes, position: int, end: int, count: int) -> tuple[list[tuple[str, bytes | None]], int]:
     headers = []
     for _ in range(count):
         key, position = _read_nullable(data, position, end)

@@ -133,9 +133,7 @@ def _check_framing(view: memoryview) -> None:
     if batch_length < HEADER_SIZE - LOG_OVERHEAD:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch has length {batch_length}, too short")
     if batch_length < size - LOG_OVERHEAD:
-        raise _invalid(
-            f"{size - LOG_OVERHEAD - batch_length} bytes follow the first batch; only one is allowed"
-        )
+        raise _invalid(f"{size - LOG_OVERHEAD - batch_length} bytes follow the first batch; only one is allowed")
 
 
 def _check_codec(codec_id: int, allow_zstd: bool) -> None:
@@ -149,9 +147,7 @@ def _check_header(header: BatchHeader) -> None:
     attributes = header.attributes
     count = header.record_count
     if count <= 0 or count != header.last_offset_delta + 1:
-        raise _invalid(
-            f"the batch counts {count} records, its last offset delta is {header.last_offset_delta}"
-        )
+        raise _invalid(f"the batch counts {count} records, its last offset delta is {header.last_offset_delta}")
     if attributes & CONTROL_BIT:
         raise _invalid("clients may not write control batches")
     if header.producer_id >= 0:
@@ -166,9 +162,7 @@ def _check_header(header: BatchHeader) -> None:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "clients may not set log append time")
 
 
-def _check_body(
-    view: memoryview, header: BatchHeader, compacted: bool, timestamp_min: int, timestamp_max: int
-) -> int:
+def _check_body(view: memoryview, header: BatchHeader, compacted: bool, timestamp_min: int, timestamp_max: int) -> int:
     """Check every record; return the newest timestamp."""
     body = view[HEADER_SIZE : header.size_bytes]
     if header.attributes & CODEC_MASK:

@@ -89,6 +89,32 @@ class Witness:
         self.required_end = end
         self.log.update_high_watermark(end)
 
+    def flush_beside(self, rng: random.Random) -> None:
+        """A flush during which the log goes on."""
+        end = self.log.end_offset
+        ticket = self.log.begin_flush()
+        if rng.random() < 0.5:
+            self.append(2)
+        if rng.random() < 0.5:
+            self.log.roll(now_ms=NOW)
+        if ticket is not None:
+            ticket.run()
+            assert self.log.complete_flush(ticket) >= end
+        self.required_end = end
+        if rng.random() < 0.5:
+            self.manager.write_checkpoints()
+
+    def restart(self) -> None:
+        end = self.log.end_offset
+        self.manager.close(broker_epoch=3)
+        self.required_end = end
+        self.disk.locked.clear()
+        self.manager = open_manager(self.disk)
+        log = self.manager.get("t", 0, now_ms=NOW)
+        assert log is not None
+        self.log = log
+        log.update_high_watermark(end)
+
     def delete_records(self, offset: int) -> None:
         self.start_max = offset
         self.log.delete_records_before(offset)
@@ -182,6 +208,22 @@ class Witness:
         self.history.check_state(log)
 
 
+RANDOM_HISTORIES = 60
+WEIGHTS = {
+    "append": 20,
+    "idempotent": 20,
+    "mark": 8,
+    "roll": 5,
+    "flush": 12,
+    "flush beside": 4,
+    "checkpoint": 6,
+    "truncate": 4,
+    "records": 3,
+    "segments": 3,
+    "clean": 3,
+    "restart": 3,
+}
+
 Scenario = Callable[[Witness], None]
 
 
@@ -273,14 +315,12 @@ def replace_segments(w: Witness) -> None:
 
 def stop_and_start(w: Witness) -> None:
     w.append(2, producer_id=1)
+    w.append(1, producer_id=3, transactional=True)
+    w.mark(3, commit=False)
     w.append(1, producer_id=2, transactional=True)
     w.flush()
-    w.manager.close(broker_epoch=3)
-    w.disk.locked.clear()
-    w.manager = open_manager(w.disk)
-    log = w.manager.get("t", 0, now_ms=NOW)
-    assert log is not None
-    w.log = log
+    w.manager.write_checkpoints()
+    w.restart()
     for _ in range(5):
         w.append(2, producer_id=1)
     w.mark(2, commit=False)
@@ -296,6 +336,56 @@ SCENARIOS: list[Scenario] = [
     replace_segments,
     stop_and_start,
 ]
+
+
+def random_scenario(seed: int) -> Scenario:
+    """Some thirty operations in no particular order."""
+
+    def run(w: Witness) -> None:
+        rng = random.Random(seed)
+        for _ in range(rng.randint(5, 40)):
+            random_operation(w, rng)
+
+    return run
+
+
+def random_operation(w: Witness, rng: random.Random) -> None:
+    producer_id = rng.randint(1, 3)
+    entry = w.log.producers.entries.get(producer_id)
+    in_transaction = entry is not None and entry.txn_first_offset >= 0
+    kind = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+    if kind == "append":
+        w.append(rng.randint(1, 4))
+    elif kind == "idempotent":
+        w.sequences[producer_id] = entry.last_sequence + 1 if entry else 0
+        transactional = in_transaction or rng.random() < 0.5
+        w.append(rng.randint(1, 3), producer_id=producer_id, transactional=transactional)
+    elif kind == "mark":
+        w.mark(producer_id, commit=rng.random() < 0.5)
+    elif kind == "roll":
+        w.log.roll(now_ms=NOW)
+    elif kind == "flush":
+        w.flush()
+    elif kind == "flush beside":
+        w.flush_beside(rng)
+    elif kind == "restart":
+        w.restart()
+    elif kind == "checkpoint":
+        w.manager.write_checkpoints()
+    elif kind == "truncate" and not w.optional:
+        starts = [h.base_offset for h, _ in w.history.headers(w.log.end_offset)]
+        starts = [offset for offset in starts if offset >= w.log.log_start_offset]
+        if starts:
+            w.truncate(rng.choice(starts))
+    elif kind == "records":
+        w.delete_records(rng.randint(w.log.log_start_offset, w.log.high_watermark))
+    elif kind == "segments" and w.log.active.base_offset <= w.log.high_watermark:
+        w.delete_segments(w.log.segments.base_offsets[rng.randrange(len(w.log.segments.items))])
+        w.log.maybe_remove_files(NOW)
+    elif kind == "clean" and len(w.log.closed_segments()) > 1:
+        w.flush()
+        w.manager.write_checkpoints()
+        w.clean()
 
 
 def run_until_crash(scenario: Scenario, crash_at: int) -> tuple[Witness | None, SimulatedDisk, bool]:
@@ -355,6 +445,24 @@ def test_a_crash_while_recovering(scenario: Scenario) -> None:
         except SimulatedCrash:
             pass
         witness.check(left.after_power_cut(rng) if rng.random() < 0.7 else left.after_kill())
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_histories(part: int) -> None:
+    for seed in range(part * RANDOM_HISTORIES, (part + 1) * RANDOM_HISTORIES):
+        rng = random.Random(seed)
+        scenario = random_scenario(seed)
+        _, disk, _ = run_until_crash(scenario, 10**9)
+        witness, disk, _ = run_until_crash(scenario, rng.randint(1, len(disk.calls)))
+        assert witness is not None
+        history = list(witness.history.batches)
+        for left in (disk.after_kill(), disk.after_power_cut(rng), disk.after_power_cut(rng)):
+            witness.history.batches = list(history)
+            try:
+                witness.check(left)
+            except BaseException as error:
+                error.add_note(f"seed {seed}")
+                raise
 
 
 def test_config_makes_several_segments() -> None:

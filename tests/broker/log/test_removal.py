@@ -82,6 +82,16 @@ def test_truncating_to_any_offset(target: int) -> None:
     assert read_all(log) == [*kept, bytes(again)]
 
 
+def test_a_segment_that_is_active_again_and_then_gone_is_not_flushed() -> None:
+    log, _ = filled(SimulatedDisk())
+    second = log.segments.base_offsets[1]
+    log.truncate_to(second + 2, now_ms=NOW)
+    for _ in range(10):
+        append(log, batch_of(2))
+    log.truncate_to(second - 2, now_ms=NOW)
+    assert log.flush() == second - 2
+
+
 def test_snapshots_of_truncated_records_are_forgotten() -> None:
     disk = SimulatedDisk()
     log, _ = filled(disk)

@@ -118,6 +118,17 @@ def test_deleted_records_go_whatever_the_policy(policy: dict[str, bool]) -> None
     assert log.log_start_offset == 6
 
 
+def test_an_emptied_segment_is_as_old_as_the_next() -> None:
+    log = make_log(BY_TIME.replace(cleanup_compact=True), ages_ms=[3000, 3000, 0])
+    for segment in log.closed_segments():
+        cleaned = log.create_cleaned_segment(segment.base_offset)
+        cleaned.finish()
+        log.checkpointed_recovery_point = log.recovery_point
+        log.replace_segments([segment], cleaned, now_ms=NOW)
+    assert plan_retention(log, NOW) == 0
+    assert plan_retention(log, NOW + RETENTION_MS + 2) == 6
+
+
 def test_without_delete_nothing_expires() -> None:
     config = BY_TIME.replace(cleanup_delete=False, cleanup_compact=True, retention_bytes=0)
     assert plan_retention(make_log(config, ages_ms=[3000, 3000]), NOW) == 0

@@ -1,0 +1,166 @@
+"""`oncelog serve` as a person meets it: what it prints, how it stops, and one clear line for what is wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oncelog.client.addresses import Address
+from oncelog.client.connection import Connection
+from oncelog.testing import Broker
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "oncelog", "serve", *arguments]
+
+
+def run(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=60, env=os.environ | (environment or {})
+    )
+
+
+def refused(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
+    assert done.returncode == code, done
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("oncelog: ")
+    for word in words:
+        assert word in lines[0]
+    assert done.stdout == ""
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    process = subprocess.Popen(
+        command("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"), stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    printed = ""
+    for line in process.stdout:
+        printed += line
+        if "started" in line:
+            break
+    yield process, printed
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_it_says_where_it_listens_and_how_to_connect(served: tuple[subprocess.Popen[str], str]) -> None:
+    _, printed = served
+    found = re.search(r"listening on 127\.0\.0\.1:(\d+)", printed)
+    assert found
+    assert f"bootstrap.servers=127.0.0.1:{found[1]}" in printed
+    # The line that testcontainers waits for.
+    assert re.search(r"\[KafkaServer id=1\] started", printed)
+    with socket.create_connection(("127.0.0.1", int(found[1])), 10):
+        pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_stops_cleanly_when_told_to(
+    served: tuple[subprocess.Popen[str], str], tmp_path: Path, number: signal.Signals
+) -> None:
+    process, _ = served
+    process.send_signal(number)
+    assert process.wait(30) == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_the_data_directory_is_private(served: tuple[subprocess.Popen[str], str], tmp_path: Path) -> None:
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_port_in_use(tmp_path: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        done = run("--data", str(tmp_path), "--listen", f"127.0.0.1:{port}")
+    refused(done, 1, f"127.0.0.1:{port}", "in use", "--listen")
+
+
+def test_a_locked_directory() -> None:
+    with Broker() as broker:
+        done = run("--data", str(broker.data_dir), "--listen", "127.0.0.1:0")
+        refused(done, 1, str(broker.data_dir), "another process")
+
+
+def test_a_directory_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    refused(run("--data", str(tmp_path / "file")), 1, "file")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
+def test_a_full_disk(tmp_path: Path) -> None:
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)], check=False)
+    if mounted.returncode:
+        pytest.skip("tmpfs cannot be mounted here")
+    try:
+        refused(run("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"), 1, "full", "--data")
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-o", "log.segmnt.bytes=1"), ("log.segmnt.bytes", "did you mean", "log.segment.bytes")),
+        (("-o", "num.partitions=many"), ("num.partitions", "many", "whole number")),
+        (("-o", "nothing"), ("key=value",)),
+        (("--listen", "nonsense"), ("nonsense", "host:port")),
+        (("--config", "absent.properties"), ("absent.properties", "No such file")),
+    ],
+)
+def test_a_bad_setting_is_one_line_and_exit_code_2(arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+    refused(run(*arguments), 2, *words)
+
+
+def test_the_environment_is_read_as_kafkas_image_reads_it(tmp_path: Path) -> None:
+    refused(run(environment={"KAFKA_NUM_PARTITONS": "3"}), 2, "KAFKA_NUM_PARTITONS", "num.partitions")
+    refused(run(environment={"ONCELOG_NUM_PARTITIONS": "x"}), 2, "ONCELOG_NUM_PARTITIONS")
+
+
+def test_two_listeners_tell_their_clients_two_addresses(tmp_path: Path) -> None:
+    from oncelog.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+    process = subprocess.Popen(
+        command(
+            *("--data", str(tmp_path)),
+            *("-o", "listeners=HOST://127.0.0.1:0,INSIDE://127.0.0.1:0"),
+            *("-o", "advertised.listeners=HOST://localhost:9092,INSIDE://broker:29092"),
+            *("-o", "listener.security.protocol.map=HOST:PLAINTEXT,INSIDE:PLAINTEXT"),
+            *("-o", "inter.broker.listener.name=INSIDE"),
+        ),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        printed = ""
+        for line in process.stdout:
+            printed += line
+            if "started" in line:
+                break
+        ports = re.findall(r"(?:listening on|bound to) \S+:(\d+),", printed)
+        advertised = []
+        for port in ports:
+            with Connection(Address("127.0.0.1", int(port))) as connection:
+                answer = connection.send(MetadataRequest(topics=[]), MetadataResponse)
+                advertised.append((answer.brokers[0].host, answer.brokers[0].port))
+        assert advertised == [("localhost", 9092), ("broker", 29092)]
+    finally:
+        process.terminate()
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
