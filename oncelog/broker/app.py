@@ -33,7 +33,7 @@ from oncelog.broker.runtime.services import Services
 from oncelog.broker.runtime.transactions import make_transaction_host
 from oncelog.broker.runtime.txn_markers import MarkerWriter
 from oncelog.broker.server.dispatch import Dispatcher
-from oncelog.broker.server.limits import ConnectionLimits
+from oncelog.broker.server.limits import ConnectionLimits, FrameMemory
 from oncelog.broker.server.listener import Listener
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class BrokerApp:
         self._clock = clock or Clock()
         self._flusher = Flusher()
         self._housekeeping: Housekeeping | None = None
+        self._connection_limits = ConnectionLimits(*_connection_settings(config))
         self._listeners: list[Listener] = []
         self._services: Services | None = None
         self._store: SqliteStore | None = None
@@ -139,9 +140,11 @@ class BrokerApp:
         await adopt_logs(metadata, logs, config.node_id, self._clock)
         self._recover(logs)
         self._start_coordinators(services)
-        dispatcher, limits = Dispatcher(services), self._connection_limits()
+        dispatcher = Dispatcher(services)
+        memory = FrameMemory(config.int("queued.max.request.bytes"))
         for address in self.addresses.bound:
-            listener = Listener(address, dispatcher, limits, config.int("connections.max.idle.ms"))
+            idle_ms_max = config.int("connections.max.idle.ms")
+            listener = Listener(address, dispatcher, self._connection_limits, memory, idle_ms_max)
             self._listeners.append(listener)
             await listener.bind()
         await register_broker(metadata, config, self.advertised)
@@ -197,15 +200,6 @@ class BrokerApp:
         logger.critical("the broker stops: it lost its metadata: %s", error)
         self.stopping.set()
 
-    def _connection_limits(self) -> ConnectionLimits:
-        config = self.config
-        return ConnectionLimits(
-            config.int("max.connections"),
-            config.int("max.connections.per.ip"),
-            connection_overrides(config),
-            config.int("max.connection.creation.rate"),
-        )
-
     def _image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         services = self.services
         configs_changed = old.broker_configs is not new.broker_configs
@@ -217,9 +211,19 @@ class BrokerApp:
                 logger.warning("%s", note)
         services.partitions.image_changed(old, new)
         if configs_changed:
+            self._connection_limits.update(*_connection_settings(services.config))
             services.partitions.broker_config_changed()
         if old.quotas is not new.quotas:
             services.quotas.update(new.quotas)
 
     def _with_port(self, address: ListenerAddress, listener: Listener) -> tuple[str, int]:
         return address.host, address.port or listener.port
+
+
+def _connection_settings(config: BrokerConfig) -> tuple[int, int, dict[str, int], int]:
+    return (
+        config.int("max.connections"),
+        config.int("max.connections.per.ip"),
+        connection_overrides(config),
+        config.int("max.connection.creation.rate"),
+    )

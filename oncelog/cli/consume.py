@@ -135,6 +135,6 @@ def _parse_time(text: str) -> int:
     if text.isascii() and text.isdecimal() and int(text) < 2**63:
         return int(text)
     try:
-        return max(0, int(datetime.fromisoformat(text).timestamp() * 1000))
+        return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))
     except (ValueError, OverflowError):
         raise typer.BadParameter(f"{text!r} is no time: give milliseconds since 1970, or 2025-01-31T12:00:00") from None

@@ -10,6 +10,7 @@ import argparse
 import errno
 import logging
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -53,6 +54,7 @@ def run(argv: list[str]) -> int:
     from oncelog.broker.runtime import event_loop
     from oncelog.broker.server.listener import ListenError
 
+    _allow_many_files()
     try:
         return event_loop.run(_serve(app))
     except (StorageError, MetadataStoreError, ListenError) as error:
@@ -121,6 +123,13 @@ def _announce(app: BrokerApp) -> None:
     print(f"connect with bootstrap.servers={told[0]}  (try: oncelog topics list -b {told[0]})")
     # Testcontainers and others wait for this line of Apache Kafka's log.
     print(f"[KafkaServer id={app.config.node_id}] started (oncelog.Server)", flush=True)
+
+
+def _allow_many_files() -> None:
+    """Connections and segments are files; the usual soft limit of 1024 is for programs that use select()."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _explain(error: OSError, directory: str) -> str:

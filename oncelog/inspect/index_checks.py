@@ -25,6 +25,8 @@ class SegmentFacts:
         self.base_offsets = array("q")
         self.last_offsets = array("q")
         self.max_timestamps = array("q")
+        self.suspects: set[int] = set()
+        """Positions of batches whose checksum is wrong; nothing that is said of them can be judged."""
         self.broken = False
         """The walk ended before the file did, so entries behind the last batch cannot be judged."""
 
@@ -62,7 +64,7 @@ def check_offset_index(path: Path, facts: SegmentFacts, *, complete: bool, spars
         before = (relative, position)
         batch = facts.at_position(position)
         if batch is None:
-            if not (facts.broken and position > facts.last_position):
+            if position not in facts.suspects and not (facts.broken and position > facts.last_position):
                 message = f"entry {number} points to {position}, where no batch begins"
                 yield error("index-position", str(path), message, position=at, offset=offset)
         elif not _matches(facts, batch, offset, sparse):
@@ -88,13 +90,13 @@ def check_time_index(path: Path, facts: SegmentFacts, *, complete: bool) -> Iter
         newest = timestamp
         batch = facts.with_offset(offset)
         if batch is None:
-            if not (facts.broken and facts.last_offsets and offset > facts.last_offsets[-1]):
+            if not facts.suspects and not facts.broken:
                 message = f"entry {number} is for an offset that is in no batch"
                 yield error("time-index-offset", str(path), message, position=at, offset=offset)
         elif facts.max_timestamps[batch] != timestamp:
             message = f"entry {number} says {timestamp}, the batch has {facts.max_timestamps[batch]}"
             yield error("time-index-timestamp", str(path), message, position=at, offset=offset)
-    if complete and not facts.broken and path.exists() and newest < facts.max_timestamp:
+    if complete and not facts.broken and not facts.suspects and path.exists() and newest < facts.max_timestamp:
         message = f"the newest entry is {newest}, the segment has {facts.max_timestamp}"
         yield error("time-index-short", str(path), message)
 

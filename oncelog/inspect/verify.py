@@ -94,8 +94,7 @@ class PartitionVerifier:
         self._totals.segments += 1
         yield from self._check_snapshots(base_offset)
         path = self._path(base_offset, LOG)
-        if self._expected is not None and base_offset < self._expected:
-            yield error("segment-overlap", str(path), f"the segment before it ends at {self._expected}")
+        yield from self._check_segment_start(str(path), base_offset)
         facts = SegmentFacts(base_offset)
         self._producers.aborted = []
         with LogFile(path) as file:
@@ -117,6 +116,14 @@ class PartitionVerifier:
                 complete=complete,
                 sparse=sparse,
             )
+
+    def _check_segment_start(self, path: str, base_offset: int) -> Iterator[Finding]:
+        """A segment is named after the offset that is next when it is begun."""
+        expected = base_offset if self._expected is None else self._expected
+        if base_offset < expected or (base_offset > expected and not self.directory.is_compacted(expected)):
+            self._trusted = False
+            yield error("offset", path, f"the segment before it ends at {expected}", offset=base_offset)
+        self._expected, self._alternative = base_offset, None
 
     def _is_complete(self, base_offset: int) -> bool:
         """Whether all of a segment is below the point up to which everything is on disk."""
@@ -148,6 +155,7 @@ class PartitionVerifier:
         if not batch.crc_ok:
             self._trusted = False
             self._expected = self._alternative = None
+            facts.suspects.add(position)
             message = f"the checksum of a batch of {header.size_bytes} bytes is wrong"
             yield error("crc", path, message, position=position, offset=header.base_offset)
             return
@@ -165,14 +173,14 @@ class PartitionVerifier:
 
     def _check_offsets(self, path: str, batch: StoredBatch, facts: SegmentFacts) -> Iterator[Finding]:
         header = batch.header
-        base, expected = header.base_offset, self._expected
+        base = header.base_offset
+        expected = base if self._expected is None else self._expected
         at = {"position": batch.position, "offset": base}
         if base < facts.base_offset:
             yield error("offset", path, f"it is below the segment's first offset {facts.base_offset}", **at)
-        if expected is None:
-            expected = facts.base_offset if len(facts.positions) == 1 and not facts.broken else base
         wrong = base < expected or (base > expected and not self.directory.is_compacted(expected))
         if wrong and base != self._alternative:
+            self._trusted = False
             what = "the offsets go back" if base < expected else f"{base - expected} offsets are missing"
             yield error("offset", path, f"{what}: {expected} was next", **at)
         # If one batch has a wrong offset, the next may be right by the order before it.

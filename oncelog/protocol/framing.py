@@ -65,6 +65,11 @@ class FrameBuffer:
         self._start = end
         return self._view[start:end]
 
+    @property
+    def wants_more_memory(self) -> bool:
+        """Whether the frame under way will make the buffer grow."""
+        return self._frame_end() - self._start > self._capacity
+
     def trim(self) -> None:
         """Give memory back when nothing is buffered."""
         if self._start == self._end and self._capacity:
@@ -84,7 +89,7 @@ class FrameBuffer:
         wanted = self._frame_end() - self._start
         capacity = max(self._capacity, CAPACITY_BYTES_MIN)
         if pending * 2 > capacity:
-            capacity = max(capacity, min(wanted, pending * 4))
+            capacity = max(capacity, min(wanted, pending * 2 + CAPACITY_BYTES_MIN))
         if capacity == self._capacity:
             self._view[:pending] = self._view[self._start : self._end]
         else:

@@ -88,11 +88,11 @@ def test_random_requests_against_a_running_broker(start_broker: StartBroker, err
             while time.monotonic() < ends_at:
                 fuzzer.step()
                 steps += 1
-                assert not error_log.lines, f"seed {SEED}: the broker logged an error after {fuzzer.last.hex()}"
+                assert not error_log.lines, f"seed {SEED}: the broker logged an error {error_log.lines[0][-2000:]}"
                 if not steps % 200:
                     neighbour.check()
         except AssertionError as error:
-            raise AssertionError(f"seed {SEED}, step {steps}, frame {fuzzer.last[:2000].hex()}") from error
+            raise AssertionError(f"seed {SEED}, step {steps}, frame {fuzzer.last[:500].hex()}") from error
         finally:
             fuzzer.close()
         neighbour.check()

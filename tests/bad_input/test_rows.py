@@ -12,7 +12,7 @@ from tests.bad_input.rows import ROW_COUNT, ROWS, ROWS_LATER
 HERE = Path(__file__).parent
 
 
-def tests_in(module: str) -> set[str]:
+def functions_of(module: str) -> set[str]:
     tree = ast.parse((HERE / f"{module}.py").read_text())
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
@@ -27,4 +27,4 @@ def test_the_tests_of_a_row_exist(row: int) -> None:
     for name in ROWS[row]:
         module, _, function = name.partition("::")
         assert function.startswith("test_")
-        assert function in tests_in(module), name
+        assert function in functions_of(module), name

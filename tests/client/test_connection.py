@@ -33,8 +33,9 @@ def test_the_highest_common_version_is_used(bootstrap_servers: str) -> None:
 
 def test_several_requests_may_be_under_way(bootstrap_servers: str) -> None:
     with Connection(parse_address(bootstrap_servers)) as connection:
+        named = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         first = connection.begin(MetadataRequest(topics=[]), MetadataResponse)
-        second = connection.begin(ApiVersionsRequest(), ApiVersionsResponse)
+        second = connection.begin(named, ApiVersionsResponse)
         assert second.wait().api_keys
         assert first.wait().brokers
 

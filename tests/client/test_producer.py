@@ -7,7 +7,7 @@ import pytest
 
 from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
-from oncelog.client.consumer import Consumer
+from oncelog.client.consumer import Consumer, Start
 from oncelog.client.errors import UnknownTopic
 from oncelog.client.partitioner import partition_for_key
 from oncelog.client.producer import Producer, ProducerIdentity
@@ -47,10 +47,14 @@ def test_records_arrive_whatever_the_codec(cluster: Cluster, topic: str, compres
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
 def test_acks(cluster: Cluster, topic: str, acks: int) -> None:
+    # Without an answer nobody tells that a new topic's leader is not ready, so it is asked for something first.
+    with Producer(cluster) as first:
+        first.produce(topic, b"first", partition=0)
     with Producer(cluster, acks=acks) as producer:
         producer.produce(topic, b"x", partition=0)
     assert producer.delivered_count == 1
-    assert next(Consumer(cluster, topic).records(follow=True)).record.value == b"x"
+    consumed = Consumer(cluster, topic, start=Start.offset(1)).records(follow=True)
+    assert next(consumed).record.value == b"x"
 
 
 def test_records_without_a_key_fill_one_batch_and_then_another_partition(cluster: Cluster, topic: str) -> None:
@@ -101,20 +105,26 @@ def test_a_sequence_out_of_order_is_told(cluster: Cluster, topic: str) -> None:
     assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_record_that_is_too_large_is_told_with_its_place(cluster: Cluster, admin: Admin, topic: str) -> None:
-    admin.alter_configs(topic, values={"max.message.bytes": "1000"})
+@pytest.fixture
+def narrow_topic(admin: Admin, new_name: Callable[[], str]) -> str:
+    """A topic that takes batches of at most 1,000 bytes."""
+    name = new_name()
+    admin.create_topic(name, partitions=3, configs={"max.message.bytes": "1000"})
+    return name
+
+
+def test_a_record_that_is_too_large_is_told_with_its_place(cluster: Cluster, narrow_topic: str) -> None:
     producer = Producer(cluster)
-    producer.produce(topic, bytes(2000), partition=2)
-    with pytest.raises(KafkaError, match=f"MESSAGE_TOO_LARGE: {topic}-2"):
+    producer.produce(narrow_topic, bytes(2000), partition=2)
+    with pytest.raises(KafkaError, match=f"MESSAGE_TOO_LARGE: {narrow_topic}-2"):
         producer.flush()
 
 
-def test_a_batch_that_is_too_large_is_split_in_order(cluster: Cluster, admin: Admin, topic: str) -> None:
-    admin.alter_configs(topic, values={"max.message.bytes": "1000"})
+def test_a_batch_that_is_too_large_is_split_in_order(cluster: Cluster, narrow_topic: str) -> None:
     with Producer(cluster, idempotent=True) as producer:
         for number in range(50):
-            producer.produce(topic, b"%050d" % number, partition=0)
-    assert [int(value or b"") for _, _, value in read_all(cluster, topic)] == list(range(50))
+            producer.produce(narrow_topic, b"%050d" % number, partition=0)
+    assert [int(value or b"") for _, _, value in read_all(cluster, narrow_topic)] == list(range(50))
 
 
 def test_a_partition_that_does_not_exist(cluster: Cluster, topic: str) -> None:

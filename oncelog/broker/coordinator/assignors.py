@@ -53,3 +53,4 @@ def find_assignor(name: str) -> Assignor:
 
 UNIFORM = "uniform"
 RANGE = "range"
+ASSIGNORS = (UNIFORM, RANGE)

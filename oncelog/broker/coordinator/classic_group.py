@@ -9,7 +9,7 @@ assignments; on load, it makes them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from oncelog.broker.coordinator.classic_member import ClassicMember
 from oncelog.broker.coordinator.classic_states import (
@@ -82,7 +82,9 @@ class ClassicGroup:
         """It came to be by a commit of offsets, and nobody ever joined."""
         return not self.protocol_type and self.is_empty and not self.pending_members
 
-    def check_offset_commit(self, committer: Committer, *, transactional: bool) -> None:
+    def check_offset_commit(
+        self, committer: Committer, _: Iterable[tuple[bytes, int]], *, transactional: bool
+    ) -> None:
         if committer.generation < 0 and self.is_empty:
             # Someone who assigns partitions by hand, or an administrator.
             return

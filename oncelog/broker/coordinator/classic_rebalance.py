@@ -161,7 +161,7 @@ def complete(group: ClassicGroup, effects: Effects) -> None:
     group.initial_delay = None
     group.begin_generation(effects.now_ms)
     if group.is_empty:
-        pass
+        effects.write(group.record({}, effects.now_ms))
         return
     for member in group.members.values():
         complete_join_with(group, member.member_id, joined(group, member.member_id), effects)

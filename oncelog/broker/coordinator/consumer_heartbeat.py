@@ -1,9 +1,9 @@
 """ConsumerGroupHeartbeat: a member joins a consumer group with epoch 0, stays in it, and leaves it (KIP-848).
 
-    epoch 0    join, with everything that the member is and nothing that it owns
-    epoch > 0  stay; what is null has not changed
-    epoch -1   leave
-    epoch -2   leave for a while: a static member whose partitions wait for it
+epoch 0    join, with everything that the member is and nothing that it owns
+epoch > 0  stay; what is null has not changed
+epoch -1   leave
+epoch -2   leave for a while: a static member whose partitions wait for it
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from oncelog.broker.coordinator.consumer_member import (
 )
 from oncelog.broker.coordinator.consumer_records import current_record, member_record, member_tombstones, target_record
 from oncelog.broker.coordinator.consumer_settings import ConsumerSettings
-from oncelog.broker.coordinator.consumer_timers import cancel_timers, session_timer
+from oncelog.broker.coordinator.consumer_timers import cancel_timers, rebalance_timer, session_timer
 from oncelog.broker.coordinator.consumer_topics import TopicMetadata
 from oncelog.broker.coordinator.consumer_update import MemberUpdate
 from oncelog.broker.coordinator.effects import Effects
@@ -231,3 +231,4 @@ def leave_for_a_while(group: ConsumerGroup, member: ConsumerMember, effects: Eff
         revoking={},
     )
     effects.write(current_record(group.group_id, waiting))
+    effects.cancel_timer(rebalance_timer(group.group_id, member.member_id))

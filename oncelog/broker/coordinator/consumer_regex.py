@@ -7,6 +7,7 @@ optional: a broker without it refuses such subscriptions.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -31,7 +32,7 @@ def _compile(regex: str) -> Any:
     if len(regex) > _PATTERN_LENGTH_MAX:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, "the regular expression is too long")
     try:
-        import re2
+        re2: Any = import_module("re2")
     except ImportError:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,

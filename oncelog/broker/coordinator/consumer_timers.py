@@ -1,10 +1,10 @@
 """The timers of consumer groups, by member.
 
-    session    a member was heard of
-    rebalance  a member has to give partitions up
-    join       a member of the classic protocol was told to join again
-    sync       a member of the classic protocol has joined and has to fetch its assignment
-    downgrade  a group that has become a classic one has to rebalance
+session    a member was heard of
+rebalance  a member has to give partitions up
+join       a member of the classic protocol was told to join again
+sync       a member of the classic protocol has joined and has to fetch its assignment
+downgrade  a group that has become a classic one has to rebalance
 """
 
 from __future__ import annotations

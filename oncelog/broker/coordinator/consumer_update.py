@@ -65,9 +65,7 @@ class MemberUpdate:
         self._members = group.members_with(member)
         self._regexes: Mapping[str, ResolvedRegex] = group.regexes
         self.group_epoch = group.group_epoch
-        self.subscription_changed = (
-            member.topic_names != before.topic_names or member.topic_regex != before.topic_regex
-        )
+        self.subscription_changed = member.topic_names != before.topic_names or member.topic_regex != before.topic_regex
 
     def run(self, reported: Sequence[PartitionList] | None) -> ConsumerMember:
         """The member as it is afterwards. `reported` are the partitions that it says it has."""
@@ -86,9 +84,7 @@ class MemberUpdate:
 
     def _maybe_begin_epoch(self, *, certain: bool) -> None:
         group = self._group
-        names = frozenset[str]().union(
-            *(subscribed_topics(member, self._regexes) for member in self._members.values())
-        )
+        names = frozenset[str]().union(*(subscribed_topics(member, self._regexes) for member in self._members.values()))
         metadata_hash = self._topics.hash_of(names)
         if certain or metadata_hash != group.metadata_hash:
             self.group_epoch = group.group_epoch + 1
@@ -139,9 +135,7 @@ class MemberUpdate:
         group = self._group
         if group.assignment_epoch >= self.group_epoch or not self._may_assign():
             return self.last_target()
-        targets = compute_targets(
-            group, self._members, self._regexes, self._topics, self._settings.default_assignor
-        )
+        targets = compute_targets(group, self._members, self._regexes, self._topics, self._settings.default_assignor)
         for member_id in self._members:
             assignment = targets.get(member_id, NOTHING)
             if assignment != group.targets.get(member_id):

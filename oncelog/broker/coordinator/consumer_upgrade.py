@@ -74,7 +74,7 @@ def encode_assignment(assignment: Assignment, topics: TopicMetadata, metadata: b
 def _version(metadata: bytes) -> int:
     if len(metadata) < _VERSION.size:
         raise ProtocolError("the consumer's metadata is shorter than its version")
-    (version,) = _VERSION.unpack_from(metadata)
+    version: int = _VERSION.unpack_from(metadata)[0]
     if version < 0:
         raise ProtocolError(f"the consumer's metadata has version {version}")
     return min(version, ConsumerProtocolSubscription.VERSIONS.last)
@@ -83,9 +83,7 @@ def _version(metadata: bytes) -> int:
 # -- classic to consumer ---------------------------------------------------------------------------------------
 
 
-def upgrade(
-    classic: ClassicGroup, settings: GroupSettings, topics: TopicMetadata, effects: Effects
-) -> ConsumerGroup:
+def upgrade(classic: ClassicGroup, settings: GroupSettings, topics: TopicMetadata, effects: Effects) -> ConsumerGroup:
     """The group as it is once the effects have come about."""
     _check_upgrade(classic, settings)
     try:

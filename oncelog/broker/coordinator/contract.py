@@ -20,6 +20,7 @@ from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.schema import Message
 
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 class CoordinatorRecord(NamedTuple):
@@ -78,6 +79,10 @@ class Result(Generic[R]):
         self.completions = completions or []
         self.timers = timers or []
         self.effects = effects or []
+
+    def with_reply(self, reply: S) -> Result[S]:
+        """The same consequences, told in other words."""
+        return Result(reply, self.records, completions=self.completions, timers=self.timers, effects=self.effects)
 
     def __repr__(self) -> str:
         parts = [f"{self.reply!r}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
@@ -31,6 +31,14 @@ class GroupSettings:
     offset_metadata_size_max: int = 4096
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     offsets_retention_check_interval_ms: int = 600_000
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5000
+    consumer_assignment_interval_ms: int = 1000
+    consumer_group_size_max: int = 2**31 - 1
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """The first is the default."""
+    upgrade_enabled: bool = True
+    downgrade_enabled: bool = True
 
 
 class Caller(NamedTuple):
@@ -74,7 +82,10 @@ class Group(Protocol):
     def is_empty(self) -> bool:
         """No members: the group may be deleted, or go over to another protocol."""
 
-    def check_offset_commit(self, committer: Committer, *, transactional: bool) -> None: ...
+    def check_offset_commit(
+        self, committer: Committer, partitions: Iterable[tuple[bytes, int]], *, transactional: bool
+    ) -> None:
+        """`partitions` have topic ids."""
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None: ...
 

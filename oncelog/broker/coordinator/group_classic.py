@@ -115,7 +115,7 @@ class ClassicGroups:
         if group is None:
             return DescribedGroup(
                 error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                error_message=f"Group {group_id} not found.",
+                error_message=f"Group {group_id[:249]} not found.",
                 group_id=group_id,
                 group_state=ClassicState.DEAD,
             )

@@ -3,6 +3,7 @@
 This is the facade that requests come to; what they mean is decided in its parts:
 
     group_classic.py    classic groups, with classic_*.py
+    group_consumer.py   consumer groups, with consumer_*.py and the assignors
     offsets.py          committed and pending offsets
 
 A part says which records it replays and which kinds of timers are its own; a timer's key is a tuple that begins
@@ -11,8 +12,9 @@ with its kind.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
+from oncelog.broker.coordinator.consumer_replay import RECORD_PAIRS as CONSUMER_RECORD_PAIRS
 from oncelog.broker.coordinator.contract import CoordinatorRecord, ReplayContext, Result
 from oncelog.broker.coordinator.effects import Effects
 from oncelog.broker.coordinator.group import (
@@ -26,9 +28,16 @@ from oncelog.broker.coordinator.group import (
     TimerHandler,
 )
 from oncelog.broker.coordinator.group_classic import ClassicGroups
+from oncelog.broker.coordinator.group_consumer import ConsumerGroups
 from oncelog.broker.coordinator.offsets import FetchedTopic, OffsetEntry, Offsets, TopicSelection
 from oncelog.broker.coordinator.record_codec import RecordTypes, decode_record, record_types
+from oncelog.broker.metadata.image import EMPTY_IMAGE, MetadataImage
 from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from oncelog.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from oncelog.protocol.messages.delete_groups import DeletableGroupResult
 from oncelog.protocol.messages.describe_groups import DescribedGroup
 from oncelog.protocol.messages.group_records import (
@@ -46,21 +55,28 @@ from oncelog.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResp
 RECORD_TYPES: RecordTypes = record_types(
     (OffsetCommitKey, OffsetCommitValue),
     (GroupMetadataKey, GroupMetadataValue),
+    *CONSUMER_RECORD_PAIRS,
 )
 
 EXPIRATION_TIMER = ("offsets-expiration",)
 
 
 class GroupCoordinator:
-    def __init__(self, settings: GroupSettings) -> None:
+    def __init__(self, settings: GroupSettings, image: Callable[[], MetadataImage] = lambda: EMPTY_IMAGE) -> None:
         self._settings = settings
         self._groups = Groups()
         self._offsets = Offsets(self._groups, settings)
         self._classic = ClassicGroups(self._groups, settings)
-        self._replays: dict[type, Replay] = {**self._offsets.replays(), **self._classic.replays()}
+        self._consumer = ConsumerGroups(self._groups, settings, image)
+        self._replays: dict[type, Replay] = {
+            **self._offsets.replays(),
+            **self._classic.replays(),
+            **self._consumer.replays(),
+        }
         self._timers: dict[str, TimerHandler] = {
             EXPIRATION_TIMER[0]: self._expire_offsets,
             **self._classic.timers(),
+            **self._consumer.timers(),
         }
 
     # -- the contract ----------------------------------------------------------------------------------------
@@ -78,6 +94,7 @@ class GroupCoordinator:
     def on_loaded(self, now_ms: int) -> Result[None]:
         effects = Effects(now_ms)
         self._classic.on_loaded(effects)
+        self._consumer.on_loaded(effects)
         effects.set_timer(EXPIRATION_TIMER, self._settings.offsets_retention_check_interval_ms)
         return effects.result()
 
@@ -92,16 +109,39 @@ class GroupCoordinator:
     # -- the classic protocol --------------------------------------------------------------------------------
 
     def join(self, request: JoinGroupRequest, caller: Caller, now_ms: int) -> Result[JoinGroupResponse]:
-        return self._classic.join(request, caller, Effects(now_ms))
+        effects = Effects(now_ms)
+        group = self._consumer.find(request.group_id)
+        if group is None or self._consumer.make_way(group, request, effects):
+            return self._classic.join(request, caller, effects)
+        return self._consumer.join(group, request, caller, effects)
 
     def sync(self, request: SyncGroupRequest, now_ms: int) -> Result[SyncGroupResponse]:
-        return self._classic.sync(request, Effects(now_ms))
+        group = self._consumer.find(request.group_id)
+        if group is None:
+            return self._classic.sync(request, Effects(now_ms))
+        return self._consumer.sync(group, request, Effects(now_ms))
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Result[HeartbeatResponse]:
-        return self._classic.heartbeat(request, Effects(now_ms))
+        group = self._consumer.find(request.group_id)
+        if group is None:
+            return self._classic.heartbeat(request, Effects(now_ms))
+        return self._consumer.classic_heartbeat(group, request, Effects(now_ms))
 
     def leave(self, group_id: str, members: Sequence[MemberIdentity], now_ms: int) -> Result[LeaveGroupResponse]:
-        return self._classic.leave(group_id, members, Effects(now_ms))
+        group = self._consumer.find(group_id)
+        if group is None:
+            return self._classic.leave(group_id, members, Effects(now_ms))
+        return self._consumer.leave(group, members, Effects(now_ms))
+
+    # -- the consumer protocol -------------------------------------------------------------------------------
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now_ms: int
+    ) -> Result[ConsumerGroupHeartbeatResponse]:
+        return self._consumer.heartbeat(request, caller, Effects(now_ms))
+
+    def describe_consumer(self, group_id: str, now_ms: int) -> Result[DescribedConsumerGroup]:
+        return Effects(now_ms).result(self._consumer.describe(group_id))
 
     # -- groups of any kind ----------------------------------------------------------------------------------
 

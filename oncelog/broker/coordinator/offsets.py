@@ -69,7 +69,7 @@ class Offsets:
     ) -> list[ErrorCode]:
         group = self._groups.get(committer.group_id)
         if group is not None:
-            group.check_offset_commit(committer, transactional=False)
+            group.check_offset_commit(committer, _partitions(entries), transactional=False)
         elif committer.generation >= 0:
             is_new = committer.version >= GROUP_ID_NOT_FOUND_FROM
             code = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
@@ -84,7 +84,7 @@ class Offsets:
         group = self._groups.get(committer.group_id)
         if group is not None:
             try:
-                group.check_offset_commit(committer, transactional=True)
+                group.check_offset_commit(committer, _partitions(entries), transactional=True)
             except KafkaError as error:
                 if error.code == ErrorCode.STALE_MEMBER_EPOCH:
                     raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) from None
@@ -223,3 +223,7 @@ def _tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
 def _is_of_another_topic(committed: CommittedOffset, topic_id: bytes) -> bool:
     """A topic of the same name was there before."""
     return ZERO_UUID not in (committed.topic_id, topic_id) and committed.topic_id != topic_id
+
+
+def _partitions(entries: Sequence[OffsetEntry]) -> list[tuple[bytes, int]]:
+    return [(entry.topic_id, entry.partition) for entry in entries]

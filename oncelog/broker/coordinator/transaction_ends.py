@@ -16,9 +16,6 @@ from oncelog.broker.coordinator.transaction_requests import EndRequest
 from oncelog.broker.coordinator.transaction_state import COMPLETE, IDLE, PREPARED, State, Transaction
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
-FENCED = KafkaError(ErrorCode.PRODUCER_FENCED, "a newer producer uses this transactional id")
-NOT_MAPPED = KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the producer id is not that of the transactional id")
-
 _ABORTED = (State.PREPARE_ABORT, State.COMPLETE_ABORT)
 
 
@@ -35,12 +32,12 @@ def judge_end(transaction: Transaction, memory: TransactionMemory, request: EndR
     is_current = request.producer == transaction.identity
     is_former = not is_current and _is_of_former_epoch(transaction, memory, request)
     if not is_current and not is_former:
-        raise FENCED if request.producer.producer_id == transaction.producer_id else NOT_MAPPED
+        raise fenced() if request.producer.producer_id == transaction.producer_id else not_mapped()
     check_connection(memory, request.connection, request.client_version)
     state = transaction.state
     if transaction.bumps_epoch and state in PREPARED and is_current:
         # The client cannot have this epoch yet.
-        raise FENCED
+        raise fenced()
     if state == State.ONGOING:
         return Verdict.DECIDE
     if state == (State.PREPARE_COMMIT if request.commit else State.PREPARE_ABORT):
@@ -48,12 +45,22 @@ def judge_end(transaction: Transaction, memory: TransactionMemory, request: EndR
     is_retry = is_former or not transaction.bumps_epoch
     if is_retry and state == (State.COMPLETE_COMMIT if request.commit else State.COMPLETE_ABORT):
         return Verdict.REPEAT
+    if is_former and memory.is_being_taken_over:
+        raise fenced()
     if is_former and memory.timed_out:
         raise KafkaError(ErrorCode.TRANSACTION_ABORTABLE, "the transaction has exceeded its timeout and was aborted")
     if is_current and request.client_version >= 2 and not request.commit and state in IDLE:
         # A version 2 client cannot know whether it has added any partition; aborting nothing is fine.
         return Verdict.DECIDE
     raise KafkaError(ErrorCode.INVALID_TXN_STATE, f"the transaction is {state.title}")
+
+
+def fenced() -> KafkaError:
+    return KafkaError(ErrorCode.PRODUCER_FENCED, "a newer producer uses this transactional id")
+
+
+def not_mapped() -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the producer id is not that of the transactional id")
 
 
 def check_connection(memory: TransactionMemory, connection: int, client_version: int) -> None:
@@ -63,8 +70,6 @@ def check_connection(memory: TransactionMemory, connection: int, client_version:
 
 def _is_of_former_epoch(transaction: Transaction, memory: TransactionMemory, request: EndRequest) -> bool:
     if transaction.state not in PREPARED | COMPLETE or not transaction.has_followed(request.producer):
-        return False
-    if memory.is_being_taken_over:
         return False
     if transaction.bumps_epoch:
         return True

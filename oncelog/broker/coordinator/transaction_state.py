@@ -78,6 +78,8 @@ class Transaction(NamedTuple):
     next_producer_id: int = NO_PRODUCER_ID
     client_version: int = 0
     """2 if the client that last changed the state bumps the epoch at every end (KIP-890)."""
+    record_offset: int = -1
+    """Where its record is in the log."""
 
     @property
     def identity(self) -> ProducerIdentity:
@@ -128,7 +130,7 @@ def tombstone(transactional_id: str) -> CoordinatorRecord:
     return CoordinatorRecord(_key(transactional_id), None)
 
 
-def transaction_from(key: TransactionLogKey, value: TransactionLogValue) -> Transaction:
+def transaction_from(key: TransactionLogKey, value: TransactionLogValue, record_offset: int) -> Transaction:
     return Transaction(
         transactional_id=key.transactional_id,
         producer_id=value.producer_id,
@@ -145,6 +147,7 @@ def transaction_from(key: TransactionLogKey, value: TransactionLogValue) -> Tran
         previous_producer_id=value.previous_producer_id,
         next_producer_id=value.next_producer_id,
         client_version=value.client_transaction_version,
+        record_offset=record_offset,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from oncelog.broker.coordinator.transaction_state import (
-    COMPLETE,
     EPOCH_MAX,
     NO_PRODUCER_ID,
     TRANSITIONS,
@@ -16,9 +15,7 @@ from oncelog.broker.coordinator.transaction_state import (
 
 def initialize(transaction: Transaction, identity: ProducerIdentity, timeout_ms: int, now_ms: int) -> Transaction:
     """A producer starts with this identity; nothing is open."""
-    empty = _move(
-        transaction, State.EMPTY, now_ms, timeout_ms=timeout_ms, partitions=frozenset(), started_ms=-1
-    )
+    empty = _move(transaction, State.EMPTY, now_ms, timeout_ms=timeout_ms, partitions=frozenset(), started_ms=-1)
     return _identify(empty, identity)
 
 
@@ -73,10 +70,6 @@ def complete(prepared: Transaction, new_producer_id: int | None, now_ms: int) ->
 def needs_producer_id_to_complete(prepared: Transaction) -> bool:
     """Whether it was fenced with the very last epoch, which no client may have."""
     return prepared.producer_epoch == EPOCH_MAX and prepared.next_producer_id == NO_PRODUCER_ID
-
-
-def complete_state(prepared: State) -> State:
-    return State.COMPLETE_COMMIT if prepared == State.PREPARE_COMMIT else State.COMPLETE_ABORT
 
 
 def _identify(transaction: Transaction, identity: ProducerIdentity) -> Transaction:

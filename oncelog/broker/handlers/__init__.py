@@ -51,6 +51,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4),
         Api(ApiKey.END_TXN, 0, 5),
         Api(ApiKey.WRITE_TXN_MARKERS, 1, 2),
+        Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5),
         Api(ApiKey.DESCRIBE_CONFIGS, 1, 4),
         Api(ApiKey.ALTER_CONFIGS, 0, 2),
         Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5),
@@ -67,6 +68,8 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0),
         Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0),
         Api(ApiKey.LIST_TRANSACTIONS, 0, 2),
+        Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1),
+        Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1),
         Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0),
     )

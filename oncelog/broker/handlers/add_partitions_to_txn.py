@@ -6,12 +6,12 @@ verify (KIP-890). Either all partitions of a transaction are added or none.
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.transaction_requests import ProducerIdentity
+from oncelog.broker.coordinator.transaction_state import ProducerIdentity
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.enlisting import enlist
+from oncelog.broker.runtime.groups import settled
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -60,14 +60,14 @@ async def _add_for_client(request: AddPartitionsToTxnRequest, context: RequestCo
     transactional_id = request.v3_and_below_transactional_id
     partitions = frozenset(_partitions(request.v3_and_below_topics))
     try:
-        reply = context.services.transactions.run(
-            transactional_id,
-            lambda coordinator, now_ms: coordinator.add_partitions(
-                transactional_id, producer, partitions, now_ms, connection=context.peer.connection_number
-            ),
+        await settled(
+            context.services.transactions.run(
+                transactional_id,
+                lambda coordinator, now_ms: coordinator.add_partitions(
+                    transactional_id, producer, partitions, now_ms, connection=context.peer.connection_number
+                ),
+            )
         )
-        if inspect.isawaitable(reply):
-            await reply
     except KafkaError as error:
         if error.code == ErrorCode.PRODUCER_FENCED and context.version < _PRODUCER_FENCED_SINCE:
             return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -84,20 +84,20 @@ async def _add_for_broker(
         codes = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | codes
     else:
         producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
-        code = ErrorCode.NONE
+        codes = dict.fromkeys(partitions, ErrorCode.NONE)
         try:
-            waiting = enlist(
-                context.services,
-                transaction.transactional_id,
-                producer,
-                partitions,
-                adds=not transaction.verify_only,
+            missing = await settled(
+                enlist(
+                    context.services,
+                    transaction.transactional_id,
+                    producer,
+                    partitions,
+                    adds=not transaction.verify_only,
+                )
             )
-            if waiting is not None:
-                await waiting
+            codes |= dict.fromkeys(missing, ErrorCode.TRANSACTION_ABORTABLE)
         except KafkaError as error:
-            code = error.code
-        codes = dict.fromkeys(partitions, code)
+            codes = dict.fromkeys(partitions, error.code)
     return AddPartitionsToTxnResult(
         transactional_id=transaction.transactional_id, topic_results=_topic_results(transaction.topics, codes)
     )
@@ -116,7 +116,8 @@ def _unknown_partitions(
         topic = image.topic(name)
         if topic is None or not 0 <= index < len(topic.partitions):
             unknown[name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif topic.internal:
+        elif topic.internal and context.version < _BATCHED_SINCE:
+            # Another broker may well add the partition of a group's offsets.
             unknown[name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return unknown
 

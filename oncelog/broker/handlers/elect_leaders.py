@@ -61,7 +61,7 @@ def _elect(image: MetadataImage, name: str, index: int) -> PartitionResult:
         return PartitionResult(
             partition_id=index,
             error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            error_message=f"there is no partition {name}-{index}",
+            error_message="there is no such partition",
         )
     return PartitionResult(
         partition_id=index,

@@ -6,20 +6,21 @@ The answer comes after every partition has its marker, so what was committed is 
 from __future__ import annotations
 
 from oncelog.broker.coordinator.transaction_requests import EndRequest
+from oncelog.broker.coordinator.transaction_state import ProducerIdentity
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.producers import run_with_producer_id
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 _EPOCH_BUMP_SINCE = 5
+_TRANSACTION_ABORTABLE_SINCE = 4
 _PRODUCER_FENCED_SINCE = 2
 
 
 async def handle(request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
     end = EndRequest(
         request.transactional_id,
-        request.producer_id,
-        request.producer_epoch,
+        ProducerIdentity(request.producer_id, request.producer_epoch),
         request.committed,
         2 if context.version >= _EPOCH_BUMP_SINCE else 1,
         context.peer.connection_number,
@@ -34,4 +35,6 @@ def error_reply(_: EndTxnRequest, error: KafkaError, context: RequestContext) ->
     code = error.code
     if code == ErrorCode.PRODUCER_FENCED and context.version < _PRODUCER_FENCED_SINCE:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
+    if code == ErrorCode.TRANSACTION_ABORTABLE and context.version < _TRANSACTION_ABORTABLE_SINCE:
+        code = ErrorCode.INVALID_TXN_STATE
     return EndTxnResponse(error_code=code)

@@ -20,10 +20,13 @@ _STATES = {state.title: state for state in State}
 _PATTERN_SIZE_MAX = 1000
 
 
-def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
+async def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
     pattern = _compile(request.transactional_id_pattern)
     states = {_STATES[name] for name in request.state_filters if name in _STATES}
     unknown = [name for name in request.state_filters if name not in _STATES]
+    shards = context.services.transactions.shards
+    for shard in shards:
+        await shard.loading()
     now_ms = context.services.clock.steady_ms()
 
     def wanted(transaction: Transaction) -> bool:
@@ -43,8 +46,7 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTra
                 producer_id=transaction.producer_id,
                 transaction_state=transaction.state.title,
             )
-            for shard in context.services.transactions.shards
-            if shard.loaded
+            for shard in shards
             for transaction in shard.coordinator.transactions()
             if wanted(transaction)
         ],

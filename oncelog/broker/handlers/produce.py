@@ -68,7 +68,7 @@ def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse 
 
 
 async def _append_opened(request: ProduceRequest, context: RequestContext, openings: Openings) -> ProduceResponse:
-    await openings.settle(context.version)
+    await openings.settle()
     response = _append_all(request, context, openings.guards, openings.refused)
     return response if isinstance(response, ProduceResponse) or response is NO_REPLY else await response
 

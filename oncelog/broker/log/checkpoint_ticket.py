@@ -20,19 +20,20 @@ if TYPE_CHECKING:
 
 
 class CheckpointOrder:
-    """Which ticket of a directory was begun last, and which was written last."""
+    """The numbers of the last tickets of a directory that were begun, written, and taken note of."""
 
-    __slots__ = ("begun", "lock", "written")
+    __slots__ = ("begun", "completed", "lock", "written")
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.begun = 0
         self.written = 0
+        self.completed = 0
 
     @property
     def is_pending(self) -> bool:
-        """Whether the files may say, now or soon, something else than the last ticket that counts."""
-        return self.written < self.begun
+        """Whether the files may say, now or soon, something that nobody has taken note of."""
+        return self.completed < self.begun
 
 
 class CheckpointTicket:

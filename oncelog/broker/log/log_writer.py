@@ -54,6 +54,7 @@ class LogWriter:
         "_offline",
         "active",
         "checkpointed_recovery_point",
+        "closed_at",
         "config",
         "directory",
         "dirty_directories",
@@ -97,6 +98,8 @@ class LogWriter:
         self.recovery_point = 0
         self.checkpointed_recovery_point = 0
         """The recovery point that a crash would start from; the log manager moves it with its checkpoint."""
+        self.closed_at = -1
+        """Offset of the snapshot that shows that the log was closed there and all its indexes are good."""
         self.dirty_segments: list[Segment] = []
         self.dirty_fds: list[int] = []
         self.dirty_directories: set[str] = set()
@@ -319,6 +322,7 @@ class LogWriter:
             return
         new = Segment(self.disk, self.files, self.directory, base_offset, sizes={}, created_ms=now_ms)
         try:
+            self.forget_closing()
             for fd in old.write_indexes():
                 self.add_dirty_file(fd)
             self.write_snapshot(base_offset)
@@ -343,6 +347,14 @@ class LogWriter:
         before they could be needed; else the next flush is early enough.
         """
         return self.recovery_point >= offset or (self.ticket is not None and self.ticket.end_offset >= offset)
+
+    def forget_closing(self) -> None:
+        """Before the index files change, what vouches for them goes, and stays away after a power cut."""
+        if self.closed_at in self.snapshot_offsets:
+            self.disk.unlink_if_exists(self.snapshot_path(self.closed_at))
+            self.snapshot_offsets.remove(self.closed_at)
+            self.disk.fsync_dir(self.directory)
+        self.closed_at = -1
 
     def sync_dirty_files(self) -> None:
         """Syncs the small files now, instead of with the next flush. Ends the log if that fails."""

@@ -127,6 +127,8 @@ def _open_as_closed(log: PartitionLog, clean: bool, recovery_point: int, sizes: 
         return False
     _check_nothing_lost(log, end_offset, recovery_point)
     log.end_offset = end_offset
+    if end_offset in log.snapshot_offsets and end_offset != log.active.base_offset:
+        log.closed_at = end_offset
     return True
 
 
@@ -146,6 +148,8 @@ def _recover(log: PartitionLog, recovery_point: int, now_ms: int) -> None:
     for segment in reversed(log.segments.replace(last + 1, len(segments), [])):
         segment.unlink()
     _remove_snapshots(log, keep_up_to=segments[first].base_offset)
+    # One of them may have vouched for the indexes that are rebuilt now.
+    log.disk.fsync_dir(log.directory)
     log.epochs.truncate_from_end(end)
     _load_producers_at(log, first, now_ms)
     for i in range(first, last + 1):

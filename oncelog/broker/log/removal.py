@@ -155,6 +155,11 @@ def _set_end(log: PartitionLog, end_offset: int) -> None:
 
 def write_everything(log: PartitionLog) -> None:
     """Brings every file up to date, for a clean close."""
+    if log.epochs.dirty:
+        log.write_epochs(durably=True)
+    if log.closed_at == log.end_offset and log.closed_at in log.snapshot_offsets:
+        return
+    log.forget_closing()
     for fd in log.active.write_indexes():
         log.add_dirty_file(fd)
     # The snapshot at the end comes after the indexes are on disk: it is what shows that they are.
@@ -162,8 +167,6 @@ def write_everything(log: PartitionLog) -> None:
     log.active.dirty = True
     if log.end_offset not in log.snapshot_offsets:
         log.write_snapshot(log.end_offset)
-    if log.epochs.dirty:
-        log.write_epochs(durably=True)
 
 
 def release(log: PartitionLog) -> None:

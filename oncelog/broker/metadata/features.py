@@ -2,7 +2,8 @@
 
 Read from a running Kafka 4.3.0 by ApiVersions v4; a test compares the table with one. A feature at level 0
 is off and is left out of the finalized ones. `metadata.version` 30 is Kafka's `4.3-IV0`; `kraft.version` is
-of Kafka's own quorum and stays 0, as it does in a Kafka with static voters.
+of Kafka's own quorum and stays 0, as it does in a Kafka with static voters. Kafka's features that are not implemented here (share
+groups, streams groups, eligible leader replicas) are not claimed.
 """
 
 from __future__ import annotations
@@ -24,9 +25,6 @@ FEATURES = {
     METADATA_VERSION: Feature(7, 30, 30),
     TRANSACTION_VERSION: Feature(0, 2, 2),
     GROUP_VERSION: Feature(0, 1, 1),
-    "share.version": Feature(0, 1, 1),
-    "streams.version": Feature(0, 1, 1),
-    "eligible.leader.replicas.version": Feature(0, 1, 1),
     "kraft.version": Feature(0, 1, 0),
 }
 

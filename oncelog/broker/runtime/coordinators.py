@@ -111,14 +111,6 @@ class CoordinatorHost(Generic[C]):
         shard = self.shard_for(key)
         return shard.run(operation) if shard.loaded else self._run_loaded(shard, operation)
 
-    def run_transactional(
-        self, key: str, operation: Callable[[C, int], Result[R]], producer_id: int, producer_epoch: int
-    ) -> R | Awaitable[R]:
-        shard = self.shard_for(key)
-        if shard.loaded:
-            return shard.run_transactional(operation, producer_id, producer_epoch)
-        return self._run_loaded(shard, operation, producer_id, producer_epoch)
-
     def shard_for(self, key: str) -> Shard[C]:
         return self._shard(self.partition_of(key))
 
@@ -137,11 +129,9 @@ class CoordinatorHost(Generic[C]):
             shard.close()
         self._shards.clear()
 
-    async def _run_loaded(
-        self, shard: Shard[C], operation: Callable[[C, int], Result[R]], producer_id: int = -1, producer_epoch: int = -1
-    ) -> R:
+    async def _run_loaded(self, shard: Shard[C], operation: Callable[[C, int], Result[R]]) -> R:
         await shard.loading()
-        result = shard.run_transactional(operation, producer_id, producer_epoch)
+        result = shard.run(operation)
         return await result if isinstance(result, asyncio.Future) else result
 
     def _shard(self, index: int) -> Shard[C]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from oncelog.broker.coordinator.assignors import ASSIGNORS
 from oncelog.broker.coordinator.group import GroupSettings
 from oncelog.broker.coordinator.groups import GroupCoordinator
 from oncelog.broker.metadata.topic_plans import NewTopic
@@ -47,7 +48,7 @@ def make_group_host(services: Services) -> CoordinatorHost[GroupCoordinator]:
     )
     host = CoordinatorHost(
         topic,
-        lambda _: GroupCoordinator(settings),
+        lambda _: GroupCoordinator(settings, lambda: services.metadata.image),
         broker_id=services.broker_id,
         metadata=services.metadata,
         partitions=services.partitions,
@@ -73,7 +74,23 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         offset_metadata_size_max=config.int("offset.metadata.max.bytes"),
         offsets_retention_ms=config.int("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=config.int("offsets.retention.check.interval.ms"),
+        consumer_session_timeout_ms=config.int("group.consumer.session.timeout.ms"),
+        consumer_heartbeat_interval_ms=config.int("group.consumer.heartbeat.interval.ms"),
+        consumer_assignment_interval_ms=config.int("group.consumer.assignment.interval.ms"),
+        consumer_group_size_max=config.int("group.consumer.max.size"),
+        consumer_assignors=_known_assignors(config.list("group.consumer.assignors")),
+        upgrade_enabled=config.text("group.consumer.migration.policy").lower() in ("upgrade", "bidirectional"),
+        downgrade_enabled=config.text("group.consumer.migration.policy").lower() in ("downgrade", "bidirectional"),
     )
+
+
+def _known_assignors(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of a Kafka configuration that are written in Java cannot run here."""
+    known = tuple(name for name in names if name in ASSIGNORS)
+    for name in names:
+        if name not in known:
+            logger.warning("group.consumer.assignors: there is no assignor %s", name)
+    return known or ASSIGNORS
 
 
 class _DeletedTopics:

@@ -4,7 +4,7 @@
     retention        opened logs, in slices; logs that nobody opened when their time has come
     removal          files of deleted segments and partitions, in a thread, when their delay is over
     producer expiry  idle producer ids
-    flushing         by flush.ms, and of closed segments, where acks do not wait for the disk
+    flushing         by flush.ms, and of what no ack has waited for: closed segments, files of new partitions
     compaction       see `log_cleaning`
 
 Nothing here is done per partition that nobody touched, except once after the start to learn when its oldest
@@ -26,9 +26,9 @@ from oncelog.broker.log.dormant import NEVER
 from oncelog.broker.log.log_config import LONG_MAX
 from oncelog.broker.log.retention import apply_retention
 from oncelog.broker.runtime.log_cleaning import LogCleaning, guarded
-from oncelog.broker.runtime.slices import in_slices
+from oncelog.broker.runtime.slices import PAUSE_S, in_slices
 from oncelog.broker.runtime.worker import Worker
-from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -48,7 +48,9 @@ logger = logging.getLogger(__name__)
 LOOK_MS_MAX = 60_000
 """Jobs whose next date may come nearer by a change of settings look at least this often."""
 FLUSH_LOOK_MS_MIN = 100
+FLUSHES_AT_ONCE = 16
 RETRY_MS = 10_000
+NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 class Housekeeping:
@@ -77,9 +79,8 @@ class Housekeeping:
             ("retention", self.retain, delay_ms),
             ("file removal", self.remove_files, delay_ms),
             ("producer expiry", self.expire_producers, delay_ms),
+            ("flushing", self.flush, delay_ms),
         ]
-        if not config.bool("log.flush.on.ack"):
-            jobs.append(("flushing", self.flush, delay_ms))
         if config.bool("log.cleaner.enable"):
             jobs.append(("compaction", self.clean, config.int("log.cleaner.backoff.ms")))
         self._services.metadata.subscribe(self._image_changed)
@@ -142,19 +143,28 @@ class Housekeeping:
         return self._services.config.int("producer.id.expiration.check.interval.ms")
 
     async def flush(self) -> int:
-        """Flushes logs that have waited for `flush.ms`, and closed segments in any case, as Kafka does."""
+        """Flushes logs that have waited for `flush.ms`, and in any case those that hold files open for it.
+
+        Such are closed segments, which Kafka flushes as well, and the small files of a new partition that
+        nobody writes to.
+        """
         now_ms = self._clock.now_ms()
         unflushed: dict[Partition, tuple[int, int]] = {}
         look_ms = min(LOOK_MS_MAX, self._services.config.int("log.flush.scheduler.interval.ms"))
+        marked = 0
         for partition in self._services.partitions:
             log = partition.log
-            if log.is_offline or log.recovery_point == log.end_offset:
+            is_behind = log.recovery_point < log.end_offset
+            if log.is_offline or not (is_behind or log.dirty_fds):
                 continue
             recovery_point, since_ms = self._unflushed.get(partition, (-1, 0))
             if recovery_point != log.recovery_point:
                 since_ms = now_ms
-            if log.dirty_segments or now_ms - since_ms >= log.config.flush_ms:
+            if log.dirty_fds or log.dirty_segments or now_ms - since_ms >= log.config.flush_ms:
                 self._flusher.mark_dirty(partition)
+                marked += 1
+                if marked % FLUSHES_AT_ONCE == 0:
+                    await self._clock.sleep(PAUSE_S)
             else:
                 unflushed[partition] = (log.recovery_point, since_ms)
             if log.config.flush_ms < LONG_MAX:
@@ -183,7 +193,9 @@ class Housekeeping:
             try:
                 work(self._services.partitions.leader(*key).log)
             except (KafkaError, StorageError) as error:
-                logger.error("%s-%d: %s", *key, error)
+                # A partition may be deleted, or moved to another broker, before its time has come.
+                if not (isinstance(error, KafkaError) and error.code in NOT_HERE):
+                    logger.error("%s-%d: %s", *key, error)
 
         await self._look_at_unopened()
         keys = []
@@ -206,6 +218,8 @@ class Housekeeping:
                 configs[topic] = logs.config_for(topic)
             try:
                 due_ms = logs.due_ms(topic, index, configs[topic])
+            except FileNotFoundError:
+                return
             except OSError as error:
                 logger.error("%s-%d: %s", topic, index, error)
                 return

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import inspect
+from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.transaction_requests import ProducerIdentity
-from oncelog.broker.runtime.enlisting import as_produce_error, enlist
+from oncelog.broker.coordinator.transaction_state import ProducerIdentity
+from oncelog.broker.runtime.enlisting import as_leader_error, enlist, not_enlisted
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.records.batch import read_header
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from oncelog.broker.coordinator.transaction_state import TopicPartition
     from oncelog.broker.log.verification import VerificationGuard
     from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.runtime.enlisting import Missing
+    from oncelog.broker.runtime.services import Services
     from oncelog.protocol.messages.produce import ProduceRequest
     from oncelog.protocol.records.batch import BatchHeader
 
@@ -21,41 +24,48 @@ if TYPE_CHECKING:
     Refusals = dict[TopicPartition, KafkaError]
 
 ADDED_BY_PRODUCE_SINCE = 12
+_TRANSACTION_ABORTABLE_SINCE = 11
 
 
 class Openings:
-    __slots__ = ("guards", "refused", "waiting")
+    __slots__ = ("_version", "guards", "refused", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, version: int) -> None:
+        self._version = version
         self.guards: Guards = {}
         self.refused: Refusals = {}
-        self.waiting: Awaitable[None] | None = None
+        self.waiting: Awaitable[Missing] | None = None
 
-    async def settle(self, version: int) -> None:
+    async def settle(self) -> None:
         """Wait for the coordinator's word; a refusal holds for all partitions that waited for it."""
         assert self.waiting is not None
         try:
-            await self.waiting
+            self.refuse(await self.waiting, not_enlisted())
         except KafkaError as error:
-            self.refuse(error, version)
+            self.refuse(self.guards, error)
 
-    def refuse(self, error: KafkaError, version: int) -> None:
-        refusal = as_produce_error(error, version)
-        self.refused |= dict.fromkeys(self.guards, refusal)
+    def refuse(self, partitions: Iterable[TopicPartition], error: KafkaError) -> None:
+        refusal = as_leader_error(
+            error,
+            knows_abortable=self._version >= _TRANSACTION_ABORTABLE_SINCE,
+            knows_concurrent=self._version >= ADDED_BY_PRODUCE_SINCE,
+        )
+        self.refused |= dict.fromkeys(partitions, refusal)
 
 
 def open_transactions(request: ProduceRequest, context: RequestContext) -> Openings:
     """Ask the coordinator about those partitions that need it; most requests need nothing."""
-    openings = Openings()
+    openings = Openings(context.version)
     adds = context.version >= ADDED_BY_PRODUCE_SINCE
-    producer: ProducerIdentity | None = None
-    for partition, header in _transactional_batches(request, context):
-        batch_producer = ProducerIdentity(header.producer_id, header.producer_epoch)
-        producer = producer or batch_producer
+    batches = _transactional_batches(request, context)
+    producers = {ProducerIdentity(header.producer_id, header.producer_epoch) for _, header in batches}
+    if len(producers) > 1:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the batches of one request are of several producers")
+    for partition, header in batches:
         try:
-            if batch_producer != producer:
-                raise KafkaError(ErrorCode.INVALID_RECORD, "the batches of one request are of several producers")
             log = context.services.partitions.leader(*partition).log
+            if not adds and not log.config.transaction_verification:
+                continue
             guard = log.begin_verification(
                 *(header.producer_id, header.base_sequence, header.producer_epoch),
                 supports_epoch_bump=adds,
@@ -68,13 +78,22 @@ def open_transactions(request: ProduceRequest, context: RequestContext) -> Openi
             openings.guards[partition] = guard
     if openings.guards:
         assert request.transactional_id is not None
-        assert producer is not None
-        partitions = frozenset(openings.guards)
-        try:
-            openings.waiting = enlist(context.services, request.transactional_id, producer, partitions, adds=adds)
-        except KafkaError as error:
-            openings.refuse(error, context.version)
+        _ask(openings, context.services, request.transactional_id, producers.pop(), adds=adds)
     return openings
+
+
+def _ask(
+    openings: Openings, services: Services, transactional_id: str, producer: ProducerIdentity, *, adds: bool
+) -> None:
+    try:
+        missing = enlist(services, transactional_id, producer, frozenset(openings.guards), adds=adds)
+    except KafkaError as error:
+        openings.refuse(openings.guards, error)
+        return
+    if inspect.isawaitable(missing):
+        openings.waiting = missing
+    elif missing:
+        openings.refuse(missing, not_enlisted())
 
 
 def _transactional_batches(

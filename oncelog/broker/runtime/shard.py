@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from oncelog.broker.coordinator.contract import (
     CancelTimer,
@@ -33,6 +34,7 @@ from oncelog.protocol.records.control import ControlType, decode_control_key
 from oncelog.protocol.records.record import Record, iter_records
 
 if TYPE_CHECKING:
+    from oncelog.broker.log.verification import VerificationGuard
     from oncelog.broker.replica.partition import Partition
     from oncelog.broker.runtime.clock import Clock
 
@@ -42,6 +44,19 @@ C = TypeVar("C", bound=Coordinator)
 R = TypeVar("R")
 
 _LOAD_CHUNK_BYTES = 1 << 20
+_RELOAD_PAUSE_SECONDS = 0.5
+_OWNERS_FAULT = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE)
+
+
+class TxnOwner(NamedTuple):
+    """Whose transaction records are part of."""
+
+    producer_id: int
+    producer_epoch: int
+    guard: VerificationGuard | None = None
+
+
+_NOBODY = TxnOwner(-1, -1)
 
 
 class Shard(Generic[C]):
@@ -68,6 +83,10 @@ class Shard(Generic[C]):
     def partition(self) -> Partition:
         return self._partition
 
+    def is_safe(self, offset: int) -> bool:
+        """Whether the record at `offset` can no longer be lost."""
+        return self._partition.log.high_watermark > offset
+
     def start_loading(self) -> None:
         """An empty log is loaded at once; another in the background, in slices."""
         if self._partition.log.end_offset == self._partition.log.log_start_offset:
@@ -88,19 +107,21 @@ class Shard(Generic[C]):
         result = operation(self.coordinator, self._clock.steady_ms())
         return self._carry_out(result)
 
-    def run_transactional(
-        self, operation: Callable[[C, int], Result[R]], producer_id: int, producer_epoch: int
-    ) -> R | asyncio.Future[R]:
-        """Like `run`, with the records as part of a producer's transaction, if the id says so: pending until
-        its marker."""
+    def run_transactional(self, operation: Callable[[C, int], Result[R]], owner: TxnOwner) -> R | asyncio.Future[R]:
+        """Like `run`, with the records as part of a producer's transaction: pending until its marker."""
         self.check_loaded()
         result = operation(self.coordinator, self._clock.steady_ms())
-        return self._carry_out(result, producer_id, producer_epoch)
+        return self._carry_out(result, owner)
+
+    def tell(self, operation: Callable[[C, int], Result[None]]) -> None:
+        """Like `run`, for what has happened: nobody waits for a reply."""
+        self.check_loaded()
+        self._bring_about(operation(self.coordinator, self._clock.steady_ms()))
 
     def marker_written(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
         """A transaction has ended in this partition: a marker was appended to its log."""
         if self.loaded:
-            self._carry_out(self.coordinator.replay_marker(producer_id, producer_epoch, committed))
+            self._bring_about(self.coordinator.replay_marker(producer_id, producer_epoch, committed))
 
     def close(self) -> None:
         """Stop without a trace in the log; whoever waits is told to look for the coordinator again."""
@@ -118,9 +139,28 @@ class Shard(Generic[C]):
 
     # -- carrying out ----------------------------------------------------------------------------------------
 
-    def _carry_out(self, result: Result[R], producer_id: int = -1, producer_epoch: int = -1) -> R | asyncio.Future[R]:
+    def _carry_out(self, result: Result[R], owner: TxnOwner | None = None) -> R | asyncio.Future[R]:
+        safe_offset = self._write(result, owner)
+        reply: R | asyncio.Future[R]
+        if isinstance(result.reply, Parked):
+            # Parked before the effects happen, since one of them may complete it.
+            reply = self._park(result.reply)
+        elif self._partition.log.high_watermark >= safe_offset:
+            reply = result.reply
+        else:
+            reply = self._reply_when_safe(result.reply, safe_offset)
+        self._perform(result.effects, safe_offset)
+        return reply
+
+    def _bring_about(self, result: Result[None]) -> None:
+        """A result without anyone who waits for its reply."""
+        safe_offset = self._write(result, None)
+        self._perform(result.effects, safe_offset)
+
+    def _write(self, result: Result[Any], owner: TxnOwner | None) -> int:
+        """Records, timers, and replies of others; the offset that everything else has to wait for."""
         if result.records:
-            self._append(result.records, producer_id, producer_epoch)
+            self._append(result.records, owner)
         for timer in result.timers:
             if isinstance(timer, CancelTimer):
                 self._timers.cancel(timer.key)
@@ -133,33 +173,25 @@ class Shard(Generic[C]):
                 self._complete(completion)
             else:
                 self._complete_when_safe(completion, safe_offset)
-        for effect in result.effects:
-            if is_safe:
-                self._perform(effect)
-            else:
-                self._perform_when_safe(effect, safe_offset)
-        reply = result.reply
-        if isinstance(reply, Parked):
-            return self._park(reply)
-        if is_safe:
-            return reply
-        return self._reply_when_safe(reply, safe_offset)
+        return safe_offset
 
-    def _append(self, records: list[CoordinatorRecord], producer_id: int, producer_epoch: int) -> None:
+    def _append(self, records: list[CoordinatorRecord], owner: TxnOwner | None) -> None:
         now_ms = self._clock.now_ms()
+        producer_id, producer_epoch, guard = owner or _NOBODY
         encoded = [encode_record(record) for record in records]
         batch = build_batch(
             [Record(0, now_ms, key, value) for key, value in encoded],
             producer_id=producer_id,
             producer_epoch=producer_epoch,
-            base_sequence=0 if producer_id >= 0 else -1,
-            transactional=producer_id >= 0,
+            base_sequence=-1 if owner is None else 0,
+            transactional=owner is not None,
         )
         view = memoryview(batch)
         try:
-            appended = self._partition.append(view, read_header(view), now_ms, AppendOrigin.COORDINATOR)
+            appended = self._partition.append(view, read_header(view), now_ms, AppendOrigin.COORDINATOR, guard)
         except KafkaError as error:
-            self._reload(error)
+            if owner is None or error.code not in _OWNERS_FAULT:
+                self._reload(error)
             raise _as_coordinator_error(error) from None
         for index, record in enumerate(records):
             context = ReplayContext(appended.first_offset + index, producer_id, producer_epoch)
@@ -188,24 +220,25 @@ class Shard(Generic[C]):
         if future is not None:
             self._partition.when_safe(offset, lambda error: _settle(future, completion.reply, error))
 
-    def _perform_when_safe(self, effect: Any, offset: int) -> None:
-        """If the records never become safe, neither is the decision: the reload will find out what holds."""
-        self._partition.when_safe(offset, lambda error: self._perform(effect) if error is None else None)
-
     def _reply_when_safe(self, reply: R, offset: int) -> asyncio.Future[R]:
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._partition.when_safe(offset, lambda error: _settle(future, reply, error))
         return future
 
-    def _perform(self, effect: Any) -> None:
-        assert self._performer is not None, f"nobody performs {effect!r}"
-        self._performer(self, effect)
+    def _perform(self, effects: list[Any], safe_offset: int) -> None:
+        for effect in effects:
+            assert self._performer is not None, f"nobody performs {effect!r}"
+            perform = partial(self._performer, self, effect)
+            if self._partition.log.high_watermark >= safe_offset:
+                perform()
+            else:
+                self._partition.when_safe(safe_offset, partial(_perform_if_safe, perform))
 
     def _timer_fired(self, key: Hashable) -> None:
         if not self.loaded:
             return
         try:
-            self._carry_out(self.coordinator.on_timer(key, self._clock.steady_ms()))
+            self._bring_about(self.coordinator.on_timer(key, self._clock.steady_ms()))
         except KafkaError as error:
             logger.warning("%s: timer %r: %s", self._partition.log.directory, key, error)
 
@@ -219,9 +252,11 @@ class Shard(Generic[C]):
         self._timers = TimerQueue(self._clock, self._timer_fired)
         self._fail_parked(_as_coordinator_error(cause))
         self.coordinator = self._make_coordinator()
-        self.start_loading()
+        # What goes on after loading may meet the same failure at once; without a pause it would go round and round.
+        self._loading = asyncio.get_running_loop().create_task(self._load(_RELOAD_PAUSE_SECONDS))
 
-    async def _load(self) -> None:
+    async def _load(self, pause_seconds: float = 0) -> None:
+        await asyncio.sleep(pause_seconds)
         log = self._partition.log
         offset = log.log_start_offset
         while offset < log.end_offset:
@@ -235,7 +270,7 @@ class Shard(Generic[C]):
 
     def _finish_loading(self) -> None:
         self.loaded = True
-        self._carry_out(self.coordinator.on_loaded(self._clock.steady_ms()))
+        self._bring_about(self.coordinator.on_loaded(self._clock.steady_ms()))
 
     def _replay_batches(self, records: memoryview) -> None:
         position = 0
@@ -267,6 +302,12 @@ class Shard(Generic[C]):
         parked, self._parked = self._parked, {}
         for future in parked.values():
             _settle(future, None, error)
+
+
+def _perform_if_safe(perform: Callable[[], None], error: KafkaError | None) -> None:
+    """If the records never become safe, neither is the decision: the reload will find out what holds."""
+    if error is None:
+        perform()
 
 
 def _settle(future: asyncio.Future[Any], reply: Any, error: KafkaError | None = None) -> None:

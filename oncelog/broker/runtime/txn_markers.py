@@ -1,8 +1,8 @@
 """Ending transactions in their partitions: writing markers, and doing so until all are written.
 
 The coordinator's decision is final, so a partition that cannot take its marker now is tried again; one that no
-longer exists has nothing to end. A cluster will send the markers of other leaders through WriteTxnMarkers, whose
-handler calls the same `write_marker`.
+longer exists has nothing to end, nor has one that already knows a newer epoch of the producer. A cluster will send
+the markers of other leaders through WriteTxnMarkers, whose handler calls the same `write_marker`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.transaction_requests import WriteMarkers
+from oncelog.broker.coordinator.transaction_requests import NeedsProducerId, WriteMarkers
+from oncelog.broker.metadata.store import MetadataStoreError
 from oncelog.broker.runtime.waiters import AckCountdown
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
-_NOTHING_TO_END = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_NOTHING_TO_END = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 def write_marker(
@@ -56,6 +57,7 @@ class MarkerWriter:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._retries: set[asyncio.TimerHandle] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def perform(self, shard: Shard[TransactionCoordinator], effect: WriteMarkers) -> None:
         self._write(shard, effect, effect.partitions)
@@ -63,53 +65,59 @@ class MarkerWriter:
     def close(self) -> None:
         for retry in self._retries:
             retry.cancel()
+        for task in self._tasks:
+            task.cancel()
         self._retries.clear()
 
     def _write(
         self, shard: Shard[TransactionCoordinator], effect: WriteMarkers, partitions: Iterable[TopicPartition]
     ) -> None:
+        if not shard.loaded or not shard.coordinator.awaits(effect):
+            # A coordinator that started anew has asked for these markers again, and may have got them by now.
+            return
         countdown: AckCountdown[None] | None = None
         failed: list[TopicPartition] = []
         for partition in partitions:
             try:
                 found, offset = write_marker(self._services, partition, effect, shard.partition.leader_epoch)
             except KafkaError as error:
-                if error.code not in _NOTHING_TO_END:
-                    logger.warning("%s-%d takes no marker for %s: %s", *partition, effect.transactional_id, error)
-                    failed.append(partition)
+                _note_failure(effect, partition, error, failed)
                 continue
             if found.log.high_watermark < offset:
                 countdown = countdown or AckCountdown(None)
-                self._expect(countdown, found, offset, partition, failed)
+                _expect(countdown, found, offset, effect, failed)
         if countdown is None:
             self._finish(shard, effect, failed)
         else:
             countdown.future.add_done_callback(lambda _: self._finish(shard, effect, failed))
 
-    def _expect(
-        self,
-        countdown: AckCountdown[None],
-        found: Partition,
-        offset: int,
-        partition: TopicPartition,
-        failed: list[TopicPartition],
-    ) -> None:
-        def safe(error: KafkaError | None) -> None:
-            if error is not None and error.code not in _NOTHING_TO_END:
-                failed.append(partition)
-            countdown.arrived()
-
-        countdown.expect()
-        found.when_safe(offset, safe)
-
     def _finish(self, shard: Shard[TransactionCoordinator], effect: WriteMarkers, failed: list[TopicPartition]) -> None:
-        if not shard.loaded:
-            return
         if failed:
             self._retry_later(shard, effect, failed)
             return
         try:
-            shard.run(lambda coordinator, now_ms: coordinator.markers_written(effect, now_ms))
+            self._note_end(shard, effect)
+        except NeedsProducerId:
+            task = asyncio.get_running_loop().create_task(self._note_end_with_new_id(shard, effect))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _note_end_with_new_id(self, shard: Shard[TransactionCoordinator], effect: WriteMarkers) -> None:
+        try:
+            new_producer_id = await self._services.producer_ids.next_id()
+        except MetadataStoreError as error:
+            logger.warning("no producer id for %s yet: %s", effect.transactional_id, error)
+            self._retry_later(shard, effect, [])
+        else:
+            self._note_end(shard, effect, new_producer_id)
+
+    def _note_end(
+        self, shard: Shard[TransactionCoordinator], effect: WriteMarkers, new_producer_id: int | None = None
+    ) -> None:
+        if not shard.loaded:
+            return
+        try:
+            shard.tell(lambda coordinator, now_ms: coordinator.markers_written(effect, now_ms, new_producer_id))
         except KafkaError as error:
             logger.warning("the end of %s is not noted yet: %s", effect.transactional_id, error)
 
@@ -118,8 +126,31 @@ class MarkerWriter:
     ) -> None:
         def again() -> None:
             self._retries.discard(handle)
-            if shard.loaded:
-                self._write(shard, effect, failed)
+            self._write(shard, effect, failed)
 
         handle = asyncio.get_running_loop().call_later(RETRY_SECONDS, again)
         self._retries.add(handle)
+
+
+def _expect(
+    countdown: AckCountdown[None],
+    partition: Partition,
+    offset: int,
+    effect: WriteMarkers,
+    failed: list[TopicPartition],
+) -> None:
+    def safe(error: KafkaError | None) -> None:
+        if error is not None:
+            _note_failure(effect, (partition.topic, partition.index), error, failed)
+        countdown.arrived()
+
+    countdown.expect()
+    partition.when_safe(offset, safe)
+
+
+def _note_failure(
+    effect: WriteMarkers, partition: TopicPartition, error: KafkaError, failed: list[TopicPartition]
+) -> None:
+    if error.code not in _NOTHING_TO_END:
+        logger.warning("%s-%d takes no marker for %s yet: %s", *partition, effect.transactional_id, error)
+        failed.append(partition)

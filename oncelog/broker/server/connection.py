@@ -43,6 +43,8 @@ class Connection(asyncio.BufferedProtocol):
         "_exclusive",
         "_frames",
         "_listener",
+        "_memory",
+        "_memory_bytes",
         "_muted_until",
         "_reading",
         "_replies",
@@ -62,6 +64,9 @@ class Connection(asyncio.BufferedProtocol):
         self._listener = listener
         self._dispatcher = dispatcher
         self._frames = FrameBuffer(dispatcher.frame_size_bytes_max)
+        self._memory = listener.frame_memory
+        self._memory_bytes = 0
+        """What our buffer is counted with."""
         self._replies: deque[Reply] = deque()
         self._exclusive = False
         self._muted_until: asyncio.TimerHandle | None = None
@@ -115,10 +120,15 @@ class Connection(asyncio.BufferedProtocol):
         for reply in self._replies:
             reply.cancel()
         self._replies.clear()
+        self._memory.forget(self._pump)
+        self._memory.change(-self._memory_bytes)
         self._listener.forget(self)
 
     def get_buffer(self, _: int) -> memoryview:
-        return self._frames.room()
+        room = self._frames.room()
+        if self._frames.capacity_bytes != self._memory_bytes:
+            self._count_memory()
+        return room
 
     def buffer_updated(self, size_bytes: int) -> None:
         self._frames.received(size_bytes)
@@ -151,6 +161,19 @@ class Connection(asyncio.BufferedProtocol):
 
     def trim(self) -> None:
         self._frames.trim()
+        self._count_memory()
+
+    def _count_memory(self) -> None:
+        change = self._frames.capacity_bytes - self._memory_bytes
+        self._memory_bytes += change
+        self._memory.change(change)
+
+    def _may_grow(self) -> bool:
+        """Whether there is memory for the rest of the frame; if not, we go on when there is."""
+        if not self._memory.exhausted or not self._frames.wants_more_memory:
+            return True
+        self._memory.when_free(self._pump)
+        return False
 
     def _unmute(self) -> None:
         self._muted_until = None
@@ -180,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._start(request)
         except ProtocolError as error:
             self.close(str(error))
-        self._set_reading(self._may_start() or self._may_read_ahead())
+        self._set_reading((self._may_start() or self._may_read_ahead()) and self._may_grow())
 
     def _may_read_ahead(self) -> bool:
         return self._exclusive and self._frames.buffered_bytes < READ_AHEAD_BYTES_MAX

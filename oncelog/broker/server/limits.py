@@ -1,11 +1,15 @@
-"""How many connections may be open, in all and from one address, and how fast new ones may come."""
+"""How many connections may be open, in all and from one address, how fast new ones may come, and how much memory
+their unfinished requests may take."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
+
+UNLIMITED = -1
 
 
 class ConnectionLimits:
@@ -21,14 +25,20 @@ class ConnectionLimits:
         overrides: dict[str, int],
         created_per_second_max: int,
     ) -> None:
-        self._count_max = count_max
-        self._count_per_host_max = count_per_host_max
-        self._overrides = overrides
-        self._created_per_second_max = created_per_second_max
+        self.update(count_max, count_per_host_max, overrides, created_per_second_max)
         self._count = 0
         self._count_by_host: Counter[str] = Counter()
         self._second = 0
         self._created_in_second = 0
+
+    def update(
+        self, count_max: int, count_per_host_max: int, overrides: dict[str, int], created_per_second_max: int
+    ) -> None:
+        """The settings may change while connections are open; those stay."""
+        self._count_max = count_max
+        self._count_per_host_max = count_per_host_max
+        self._overrides = overrides
+        self._created_per_second_max = created_per_second_max
 
     def admit(self, host: str, now_seconds: float) -> bool:
         reason = self._refusal(host, now_seconds)
@@ -58,3 +68,37 @@ class ConnectionLimits:
         if self._created_in_second > self._created_per_second_max:
             return f"max.connection.creation.rate={self._created_per_second_max} per second is exceeded"
         return None
+
+
+class FrameMemory:
+    """The memory of all connections' receive buffers, against `queued.max.request.bytes`.
+
+    When it is used up, connections whose request needs a larger buffer are not read from until others have
+    given theirs back. Small requests need no larger buffer and go on.
+    """
+
+    def __init__(self, size_bytes_max: int) -> None:
+        self._size_bytes_max = size_bytes_max
+        self._used_bytes = 0
+        self._waiting: dict[Callable[[], None], None] = {}
+
+    @property
+    def used_bytes(self) -> int:
+        return self._used_bytes
+
+    @property
+    def exhausted(self) -> bool:
+        return self._size_bytes_max != UNLIMITED and self._used_bytes >= self._size_bytes_max
+
+    def change(self, size_bytes: int) -> None:
+        self._used_bytes += size_bytes
+        if size_bytes < 0 and self._waiting and not self.exhausted:
+            waiting, self._waiting = self._waiting, {}
+            for resume in waiting:
+                resume()
+
+    def when_free(self, resume: Callable[[], None]) -> None:
+        self._waiting[resume] = None
+
+    def forget(self, resume: Callable[[], None]) -> None:
+        self._waiting.pop(resume, None)

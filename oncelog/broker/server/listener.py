@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from oncelog.broker.server.connection import Connection
-from oncelog.broker.server.limits import ConnectionLimits
+from oncelog.broker.server.limits import ConnectionLimits, FrameMemory
 
 if TYPE_CHECKING:
     from oncelog.broker.config.listeners import ListenerAddress
@@ -30,12 +30,18 @@ class ListenError(Exception):
 
 class Listener:
     def __init__(
-        self, address: ListenerAddress, dispatcher: Dispatcher, limits: ConnectionLimits, idle_ms_max: int
+        self,
+        address: ListenerAddress,
+        dispatcher: Dispatcher,
+        limits: ConnectionLimits,
+        frame_memory: FrameMemory,
+        idle_ms_max: int,
     ) -> None:
         self.name = address.name
         self._address = address
         self._dispatcher = dispatcher
         self._limits = limits
+        self.frame_memory = frame_memory
         self._idle_seconds_max = idle_ms_max / 1000 if idle_ms_max >= 0 else math.inf
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None

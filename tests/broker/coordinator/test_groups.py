@@ -20,7 +20,8 @@ from oncelog.protocol.messages.join_group import JoinGroupResponse
 
 PARTITION_COUNT = 4
 GROUPS = ("g", "h")
-CLIENTS = range(6)
+CLIENTS = range(5)
+"""Two dynamic and two static members of one group, and one client that has another group for itself."""
 PRODUCERS = range(2)
 
 
@@ -28,8 +29,8 @@ class Client:
     """What a consumer knows about itself."""
 
     def __init__(self, index: int) -> None:
-        self.group_id = GROUPS[index % len(GROUPS)]
-        self.instance_id = f"static-{index}" if index >= 4 else None
+        self.group_id = GROUPS[index // 4]
+        self.instance_id = f"static-{index}" if index in (2, 3) else None
         self.forget()
 
     def forget(self) -> None:
@@ -56,10 +57,22 @@ class Groups(RuleBasedStateMachine):
     @rule(index=st.sampled_from(CLIENTS))
     def join(self, index: int) -> None:
         client = self.consumers[index]
-        self._joined(
-            client,
-            self.clients.join(client.member_id, group_id=client.group_id, instance_id=client.instance_id),
-        )
+        self._look(client)
+        client.syncing = None
+        for _ in range(2):
+            reply = self.clients.join(client.member_id, group_id=client.group_id, instance_id=client.instance_id)
+            self._joined(client, reply)
+            if isinstance(reply, Waiting) or reply.error_code != ErrorCode.MEMBER_ID_REQUIRED:
+                break
+
+    @rule(present=st.sets(st.sampled_from(CLIENTS), min_size=1), forgetful=st.booleans())
+    def rebalance(self, present: set[int], forgetful: bool) -> None:
+        """Some clients go through a rebalance as it should be, while the others do nothing."""
+        for index in sorted(present):
+            self.join(index)
+        self.clients.shard.advance(2 * DELAY_MS)
+        for index in sorted(present):
+            self.sync(index, forgetful)
 
     @rule(index=st.sampled_from(CLIENTS), forgetful=st.booleans())
     def sync(self, index: int, forgetful: bool) -> None:
@@ -281,5 +294,5 @@ def _generation(group: ClassicGroup) -> Any:
     )
 
 
-Groups.TestCase.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+Groups.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
 TestGroups = Groups.TestCase

@@ -208,7 +208,7 @@ class Witness:
         self.history.check_state(log)
 
 
-RANDOM_HISTORIES = 60
+RANDOM_HISTORIES = 40
 WEIGHTS = {
     "append": 20,
     "idempotent": 20,
@@ -328,6 +328,48 @@ def stop_and_start(w: Witness) -> None:
     w.append(1, producer_id=1)
 
 
+def close_a_segment_at_the_recovery_point(w: Witness) -> None:
+    """Recovery begins behind a segment whose indexes were written after the last flush."""
+    w.append(1, producer_id=1, transactional=True)
+    w.mark(1, commit=False)
+    w.flush()
+    w.manager.write_checkpoints()
+    w.log.roll(now_ms=NOW)
+    w.append(1)
+    ticket = w.log.begin_flush()
+    w.log.roll(now_ms=NOW)
+    assert ticket is not None
+    ticket.run()
+    w.required_end = w.log.complete_flush(ticket)
+    w.manager.write_checkpoints()
+    w.append(1)
+
+
+def delete_what_only_a_new_snapshot_knows(w: Witness) -> None:
+    w.append(2, producer_id=1)
+    w.append(1, producer_id=2, transactional=True)
+    w.flush()
+    w.manager.write_checkpoints()
+    w.log.roll(now_ms=NOW)
+    w.delete_segments(w.log.end_offset)
+    w.log.maybe_remove_files(NOW)
+    w.append(1)
+
+
+def change_indexes_that_a_closing_vouched_for(w: Witness) -> None:
+    for _ in range(2):
+        w.append(1, producer_id=1, transactional=True)
+        w.mark(1, commit=False)
+    w.flush()
+    w.manager.write_checkpoints()
+    w.restart()
+    w.append(1)
+    w.restart()
+    w.append(1)
+    w.log.roll(now_ms=NOW)
+    w.append(1)
+
+
 SCENARIOS: list[Scenario] = [
     write_and_roll,
     transactions,
@@ -335,6 +377,9 @@ SCENARIOS: list[Scenario] = [
     truncate_the_end,
     replace_segments,
     stop_and_start,
+    close_a_segment_at_the_recovery_point,
+    delete_what_only_a_new_snapshot_knows,
+    change_indexes_that_a_closing_vouched_for,
 ]
 
 
@@ -423,7 +468,7 @@ def test_a_kill_at_every_call(scenario: Scenario) -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_a_power_cut_at_every_call(scenario: Scenario) -> None:
     def after(disk: SimulatedDisk, n: int) -> list[SimulatedDisk]:
-        return [disk.after_power_cut(random.Random(f"{n}.{i}")) for i in range(4)]
+        return [disk.after_power_cut(random.Random(f"{n}.{i}")) for i in range(6)]
 
     assert crash_everywhere(scenario, after) > 10
 

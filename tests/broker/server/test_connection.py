@@ -15,6 +15,7 @@ from oncelog.broker.server.connection import (
     Connection,
 )
 from oncelog.broker.server.dispatch import Reply
+from oncelog.broker.server.limits import FrameMemory
 from oncelog.protocol.errors import ProtocolError
 
 
@@ -51,6 +52,7 @@ class FakeListener:
 
     def __init__(self) -> None:
         self.open: set[Connection] = set()
+        self.frame_memory = FrameMemory(size_bytes_max=100_000)
 
     def monotonic(self) -> float:
         return 0.0
@@ -66,7 +68,7 @@ class FakeListener:
 class FakeDispatcher:
     """Hands out the replies in `self.started`, one for each request, for the test to finish."""
 
-    frame_size_bytes_max = 1000
+    frame_size_bytes_max = 500_000
 
     def __init__(self) -> None:
         self.started: list[tuple[bytes, Reply]] = []
@@ -196,7 +198,7 @@ def test_a_peer_that_does_not_read_is_not_read_from(driver: Driver) -> None:
     assert driver.started == [b"now-0001"]
 
 
-@pytest.mark.parametrize("data", [framed(b"bad-0001"), struct.pack(">i", 1001), struct.pack(">i", -5)])
+@pytest.mark.parametrize("data", [framed(b"bad-0001"), struct.pack(">i", 500_001), struct.pack(">i", -5)])
 def test_a_malformed_request_closes_the_connection(driver: Driver, data: bytes) -> None:
     driver.feed(data)
     assert driver.transport.aborted
@@ -225,3 +227,17 @@ async def test_a_throttled_client_is_not_read_from_until_its_time_is_over(driver
     assert not driver.transport.reading
     while len(driver.started) < 2:
         await asyncio.sleep(0.001)
+
+
+def test_a_large_request_waits_for_memory_that_others_hold(driver: Driver) -> None:
+    memory = driver.listener.frame_memory
+    memory.change(80_000)
+    driver.feed(struct.pack(">i", 300_000) + bytes(12_000))
+    assert driver.transport.reading
+    memory.change(10_000)
+    driver.feed(bytes(100))
+    assert not driver.transport.reading
+    memory.change(-90_000)
+    assert driver.transport.reading
+    driver.connection.connection_lost(None)
+    assert memory.used_bytes == 0

@@ -1,0 +1,41 @@
+"""ConsumerGroupDescribe (key 69, versions 0-1): state, members and assignments of consumer groups (KIP-848)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncelog.broker.runtime.groups import settled
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.runtime.context import RequestContext
+
+
+async def handle(request: ConsumerGroupDescribeRequest, context: RequestContext) -> ConsumerGroupDescribeResponse:
+    return ConsumerGroupDescribeResponse(groups=[await _describe(group_id, context) for group_id in request.group_ids])
+
+
+def error_reply(
+    request: ConsumerGroupDescribeRequest, error: KafkaError, _: RequestContext
+) -> ConsumerGroupDescribeResponse:
+    return ConsumerGroupDescribeResponse(groups=[_failed(group_id, error) for group_id in request.group_ids])
+
+
+async def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
+    try:
+        return await settled(
+            context.services.groups.run(
+                group_id, lambda coordinator, now_ms: coordinator.describe_consumer(group_id, now_ms)
+            )
+        )
+    except KafkaError as error:
+        return _failed(group_id, error)
+
+
+def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
+    return DescribedGroup(error_code=error.code, error_message=error.message or None, group_id=group_id)

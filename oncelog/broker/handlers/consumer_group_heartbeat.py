@@ -1,0 +1,30 @@
+"""ConsumerGroupHeartbeat (key 68, versions 0-1): join, stay in and leave a group whose broker assigns (KIP-848)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from oncelog.broker.coordinator.group import Caller
+from oncelog.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from oncelog.broker.runtime.context import RequestContext
+
+
+def handle(
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+    caller = Caller(
+        version=context.version,
+        client_id=context.client_id or "",
+        client_host=f"/{context.peer.peer_host}",
+        new_member_id=str(uuid.uuid4()),
+    )
+    return context.services.groups.run(
+        request.group_id, lambda coordinator, now_ms: coordinator.consumer_heartbeat(request, caller, now_ms)
+    )

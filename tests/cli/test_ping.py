@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Run
+
+
+def test_a_broker_that_answers(run: Run, bootstrap_servers: str) -> None:
+    result = run("ping")
+    assert result.code == 0
+    assert result.out.startswith(f"{bootstrap_servers} answers in ")
+    assert run("ping", "-q", "-b", bootstrap_servers) == (0, "", "")
+
+
+def test_nobody_answers(run: Run) -> None:
+    result = run("ping", "-b", "127.0.0.1:1")
+    assert result == (
+        1,
+        "",
+        "oncelog ping: no broker answers at 127.0.0.1:1; is it running? (oncelog serve)\n",
+    )
+
+
+@pytest.mark.parametrize("args", [["-b", "host:x"], ["--nonsense"], ["--timeout", "soon"]])
+def test_wrong_usage_is_one_line(run: Run, args: list[str]) -> None:
+    result = run("ping", *args)
+    assert result.code == 2
+    assert result.err.startswith("oncelog ping: ")
+    assert result.err.count("\n") == 1

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import json
+
+from tests.cli.conftest import Run
+
+
+def test_a_topic_from_creation_to_deletion(run: Run, topic: str) -> None:
+    name = f"{topic}-more"
+    created = run("topics", "create", name, "--partitions", "2", "--config", "retention.ms=1000000")
+    assert created == (0, f"Topic {name} created: 2 partitions.\n", "")
+    altered = run("topics", "alter", name, "-p", "4", "-c", "cleanup.policy=compact", "-d", "retention.ms")
+    assert altered.out == (
+        f"Topic {name} altered: cleanup.policy=compact, retention.ms has its default, 4 partitions.\n"
+    )
+    described = json.loads(run("topics", "describe", name, "--json").out)
+    assert [each["partition"] for each in described["partitions"]] == [0, 1, 2, 3]
+    assert described["configs"] == {"cleanup.policy": "compact"}
+    assert run("topics", "delete", name) == (0, f"Topic {name} deleted.\n", "")
+    assert run("topics", "describe", name) == (1, "", f"oncelog topics: there is no topic '{name}'\n")
+
+
+def test_list_shows_partitions_records_and_size(run: Run, topic: str) -> None:
+    run("produce", topic, "-p", "1", stdin=b"a\nb\nc\n")
+    listed = run("topics", "list")
+    header, *lines = listed.out.splitlines()
+    assert header.split() == ["TOPIC", "PARTITIONS", "REPLICAS", "RECORDS", "SIZE"]
+    (line,) = [line for line in lines if line.split()[0] == topic]
+    assert line.split()[1:4] == ["3", "1", "3"]
+    assert line.split()[5] == "B"
+    (found,) = [each for each in json.loads(run("topics", "list", "--json").out) if each["name"] == topic]
+    assert (found["partition_count"], found["records"], found["internal"]) == (3, 3, False)
+    assert found["size_bytes"] > 60
+
+
+def test_describe_shows_partitions_and_configs(run: Run, topic: str) -> None:
+    run("produce", topic, "-p", "2", stdin=b"a\nb\n")
+    run("topics", "alter", topic, "-c", "retention.ms=7777777")
+    lines = run("topics", "describe", topic).out.splitlines()
+    assert lines[0].startswith(f"{topic}  (id ")
+    assert lines[0].endswith("3 partitions, 2 records)")
+    assert lines[1].split() == ["PARTITION", "LEADER", "REPLICAS", "IN", "SYNC", "START", "END", "RECORDS", "SIZE"]
+    assert lines[4].split()[:7] == ["2", "1", "1", "1", "0", "2", "2"]
+    assert lines[6].split() == ["retention.ms", "7777777"]
+    assert "max.message.bytes" in run("topics", "describe", topic, "--all-configs").out
+    assert topic in run("topics", "describe").out
+
+
+def test_refusals_are_one_line_and_exit_code_1(run: Run, topic: str) -> None:
+    for args, code in (
+        (["create", topic], "TOPIC_ALREADY_EXISTS"),
+        (["create", "not a name"], "INVALID_TOPIC_EXCEPTION"),
+        (["create", f"{topic}x", "-c", "no.such=1"], "INVALID_CONFIG"),
+        (["create", f"{topic}x", "-r", "7"], "INVALID_REPLICATION_FACTOR"),
+        (["alter", topic, "-p", "1"], "INVALID_PARTITIONS"),
+    ):
+        result = run("topics", *args)
+        assert (result.code, result.out) == (1, "")
+        assert result.err.startswith(f"oncelog topics: {code}: ")
+        assert result.err.count("\n") == 1
+    unknown = f"oncelog topics: there is no topic '{topic}x'\n"
+    for args in (["delete"], ["alter", "-p", "9"], ["describe"], ["alter", "-c", "retention.ms=1"]):
+        assert run("topics", args[0], f"{topic}x", *args[1:]) == (1, "", unknown)
+
+
+def test_create_if_not_exists(run: Run, topic: str) -> None:
+    assert run("topics", "create", topic, "--if-not-exists") == (0, f"Topic {topic} exists: 3 partitions.\n", "")
+    created = json.loads(run("topics", "create", f"{topic}-n", "--if-not-exists", "--json").out)
+    assert created["created"] is True
+
+
+def test_internal_topics_are_shown_on_demand(run: Run, topic: str) -> None:
+    names = [each["name"] for each in json.loads(run("topics", "list", "--internal", "--json").out)]
+    assert topic in names
