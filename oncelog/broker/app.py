@@ -165,10 +165,10 @@ class BrokerApp:
         self._markers = MarkerWriter(services)
         services.groups = make_group_host(services)
         services.transactions = make_transaction_host(services, self._markers)
-        self._loading = [
-            asyncio.get_running_loop().create_task(host.load_all(services.logs.has_records))
-            for host in (services.groups, services.transactions)
-        ]
+        for host in (services.groups, services.transactions):
+            services.metadata.subscribe(host.image_changed)
+            loading = asyncio.get_running_loop().create_task(host.load_all(services.logs.has_records))
+            self._loading.append(loading)
 
     def _stop_coordinators(self) -> None:
         for loading in self._loading:

@@ -39,9 +39,16 @@ class Producers:
     def __init__(self, *, check_sequences: bool) -> None:
         self.facts: dict[int, ProducerFacts] = {}
         self.aborted: list[AbortedTxn] = []
+        self.abort_markers: set[tuple[int, int]] = set()
+        """Producer id and offset of each abort marker of the segment, whether or not its records are there."""
         self.begins_late = False
         """Retention removed the beginning and no snapshot stands for it: older producers are unknown."""
         self._check_sequences = check_sequences
+
+    def begin_segment(self) -> None:
+        """The txn index is kept by segment."""
+        self.aborted = []
+        self.abort_markers = set()
 
     def load(self, entries: Iterable[ProducerEntry]) -> None:
         self.facts = {entry.producer_id: facts_of(entry) for entry in entries}
@@ -135,7 +142,10 @@ class Producers:
             marker.coordinator_epoch,
             -1,
         )
-        if known.txn_first_offset >= 0 and marker.type is ControlType.ABORT:
+        if marker.type is not ControlType.ABORT:
+            return
+        self.abort_markers.add((producer_id, offset))
+        if known.txn_first_offset >= 0:
             stable = min((first for first in self._open()), default=offset + 1)
             self.aborted.append(AbortedTxn(producer_id, known.txn_first_offset, offset, stable))
 

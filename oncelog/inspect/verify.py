@@ -96,7 +96,7 @@ class PartitionVerifier:
         path = self._path(base_offset, LOG)
         yield from self._check_segment_start(str(path), base_offset)
         facts = SegmentFacts(base_offset)
-        self._producers.aborted = []
+        self._producers.begin_segment()
         with LogFile(path) as file:
             try:
                 for batch in file.batches():
@@ -111,7 +111,7 @@ class PartitionVerifier:
         if self._trusted:
             yield from check_txn_index(
                 self._path(base_offset, TXN_INDEX),
-                self._producers.aborted,
+                self._producers,
                 facts,
                 complete=complete,
                 sparse=sparse,

@@ -315,7 +315,7 @@ def half_an_index_entry(directory: Path) -> set[str]:
 def zeros_behind_a_closed_index(directory: Path) -> set[str]:
     path = files(directory, ".index")[0]
     path.write_bytes(path.read_bytes() + bytes(80))
-    return {"index-order"}
+    return {"index-padding"}
 
 
 @damage

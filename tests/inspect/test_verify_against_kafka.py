@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ def errors(path: Path) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Copies of one data directory: closed, killed while it was written, and closed after its recovery."""
     if (reason := missing()) is not None:
         pytest.skip(reason)
@@ -46,7 +45,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]
         kafka.start()
         kafka.stop()
         shutil.copytree(kafka.data_dir, copies / "recovered")
-    yield {stage: copies / stage for stage in ("closed", "killed", "recovered")}
+    return {stage: copies / stage for stage in ("closed", "killed", "recovered")}
 
 
 @pytest.mark.parametrize("stage", ["closed", "killed", "recovered"])

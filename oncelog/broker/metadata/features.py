@@ -2,8 +2,8 @@
 
 Read from a running Kafka 4.3.0 by ApiVersions v4; a test compares the table with one. A feature at level 0
 is off and is left out of the finalized ones. `metadata.version` 30 is Kafka's `4.3-IV0`; `kraft.version` is
-of Kafka's own quorum and stays 0, as it does in a Kafka with static voters. Kafka's features that are not implemented here (share
-groups, streams groups, eligible leader replicas) are not claimed.
+of Kafka's own quorum and stays 0, as it does in a Kafka with static voters. Features that are not implemented
+here (share groups, streams groups, eligible leader replicas) are not claimed.
 """
 
 from __future__ import annotations

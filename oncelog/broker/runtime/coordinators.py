@@ -18,6 +18,7 @@ from oncelog.broker.runtime.shard import Shard
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from oncelog.broker.metadata.image import MetadataImage
     from oncelog.broker.metadata.topic_plans import CreatedTopic
     from oncelog.broker.replica.manager import ReplicaManager
     from oncelog.broker.runtime.clock import Clock
@@ -123,6 +124,12 @@ class CoordinatorHost(Generic[C]):
 
     def shard_of_partition(self, index: int) -> Shard[C] | None:
         return self._shards.get(index)
+
+    def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
+        """If someone deletes the topic, what it said is gone; a new one starts empty."""
+        before, after = old.topic(self._topic.name), new.topic(self._topic.name)
+        if before is not None and (after is None or after.id != before.id):
+            self.close()
 
     def close(self) -> None:
         for shard in self._shards.values():

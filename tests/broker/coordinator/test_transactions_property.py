@@ -26,6 +26,7 @@ IDS = ("a", "b")
 PARTITIONS = (("t", 0), ("t", 1), ("t", 2))
 TIMEOUT_MS = 1000
 GOOD_TIME_MS = 10 * TIMEOUT_MS
+PICK = st.integers(min_value=0, max_value=5)
 
 
 class Txn:
@@ -112,7 +113,7 @@ class Transactions(RuleBasedStateMachine):
             self.shard.init(transactional_id, timeout_ms=TIMEOUT_MS, connection=client.connection),
         )
 
-    @rule(pick=st.integers(min_value=0), partition=st.sampled_from(PARTITIONS))
+    @rule(pick=PICK, partition=st.sampled_from(PARTITIONS))
     def write(self, pick: int, partition: tuple[str, int]) -> None:
         client = self._pick(pick)
         if client is None or client.txn.asked is not None:
@@ -133,21 +134,23 @@ class Transactions(RuleBasedStateMachine):
         self.logs[partition].append(client.identity, client.txn)
         client.txn.records += 1
 
-    @rule(pick=st.integers(min_value=0), commit=st.booleans())
-    def end(self, pick: int, commit: bool) -> None:
+    @rule(pick=PICK, commit=st.booleans(), answer_is_lost=st.booleans())
+    def end(self, pick: int, commit: bool, answer_is_lost: bool) -> None:
         client = self._pick(pick)
         if client is not None and client.txn.asked is None and client.txn.records:
             client.txn.asked = commit
             self._send_end(client)
+            if answer_is_lost:
+                self.ask_again_on_a_new_connection(pick)
 
-    @rule(pick=st.integers(min_value=0))
+    @rule(pick=PICK)
     def ask_again_on_a_new_connection(self, pick: int) -> None:
         client = self._pick(pick)
         if client is not None and client.txn.asked is not None:
             client.connection = self._connect()
             self._send_end(client)
 
-    @rule(pick=st.integers(min_value=0))
+    @rule(pick=PICK)
     def recover(self, pick: int) -> None:
         """The client gives up its transaction and asks for another epoch (KIP-360)."""
         client = self._pick(pick)
@@ -166,11 +169,12 @@ class Transactions(RuleBasedStateMachine):
         client.txn.asked = False
         self._receive_init(client, reply)
 
-    @rule(pick=st.integers(min_value=0))
+    @rule(pick=st.integers(min_value=0, max_value=3))
     def an_old_end_arrives_again(self, pick: int) -> None:
         if not self.sent:
             return
-        request, txn = self.sent[pick % len(self.sent)]
+        recent = self.sent[-4:]
+        request, txn = recent[pick % len(recent)]
         client = txn.client
         if request.client_version == 1 and request.connection == client.connection:
             return
@@ -190,7 +194,7 @@ class Transactions(RuleBasedStateMachine):
 
     # -- the world -------------------------------------------------------------------------------------------
 
-    @rule(pick=st.integers(min_value=0), which=st.integers(min_value=0))
+    @rule(pick=PICK, which=PICK)
     def write_a_marker(self, pick: int, which: int) -> None:
         self._take_effects()
         if not self.markers:
