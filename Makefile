@@ -1,7 +1,8 @@
 # Two commands are enough: `make run` and `make test`. Both set everything up first.
 # PYTHON chooses the interpreter (3.11 or later), VENV the virtualenv.
 
-PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do command -v $$p >/dev/null && echo $$p && break; done)
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
@@ -17,8 +18,7 @@ setup: $(STAMP) ## Make the virtualenv with the `oncelog` command
 setup-dev: $(STAMP)-dev
 
 $(STAMP): pyproject.toml constraints.txt hatch_build.py oncelog/protocol/records/_native.c
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "oncelog needs Python 3.11 or later; $(PYTHON) is older. Set PYTHON=..." >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "oncelog needs Python 3.11 or later: install it, or set PYTHON=/path" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; }
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	@touch $@

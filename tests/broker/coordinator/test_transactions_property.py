@@ -25,6 +25,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 IDS = ("a", "b")
 PARTITIONS = (("t", 0), ("t", 1), ("t", 2))
 TIMEOUT_MS = 1000
+CLIENTS_MAX = 6
 GOOD_TIME_MS = 10 * TIMEOUT_MS
 PICK = st.integers(min_value=0, max_value=5)
 
@@ -106,6 +107,8 @@ class Transactions(RuleBasedStateMachine):
 
     @rule(transactional_id=st.sampled_from(IDS), version=st.sampled_from([1, 2]))
     def start(self, transactional_id: str, version: int) -> None:
+        if len(self.clients) == CLIENTS_MAX:
+            return
         client = Client(transactional_id, version, self._connect())
         self.clients.append(client)
         self._receive_init(
@@ -142,6 +145,15 @@ class Transactions(RuleBasedStateMachine):
             self._send_end(client)
             if answer_is_lost:
                 self.ask_again_on_a_new_connection(pick)
+
+    @rule(pick=PICK, partitions=st.lists(st.sampled_from(PARTITIONS), min_size=1, max_size=3), lost=st.booleans())
+    def commit_and_begin_the_next(self, pick: int, partitions: list[tuple[str, int]], lost: bool) -> None:
+        """The usual course, which chance alone would rarely find."""
+        for partition in partitions:
+            self.write(pick, partition)
+        self.end(pick, True, lost)
+        self.write_all_markers()
+        self.write(pick, partitions[0])
 
     @rule(pick=PICK)
     def ask_again_on_a_new_connection(self, pick: int) -> None:
