@@ -44,8 +44,18 @@ format: setup-dev ## Bring the code into shape
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-fuzz: setup-dev ## Fuzz the decoders for long (FUZZ_SECONDS=600)
-	ONCELOG_FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/pytest -m fuzz --timeout=0 -p no:randomly
+fuzz: setup-dev ## Fuzz the decoders and a live broker for long (FUZZ_SECONDS=600)
+	ONCELOG_FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/pytest -m fuzz --timeout=0
+	$(BIN)/pytest tests/protocol --hypothesis-profile=fuzz --timeout=0
+
+conformance: setup-dev ## The same scenarios against Apache Kafka and Oncelog; writes conformance/CARD.md
+	@sh conformance/reference/ensure_java.sh
+	$(BIN)/python -m conformance card
+
+bench: setup-dev ## Side by side with Apache Kafka: throughput, CPU, transactions
+	@sh conformance/reference/ensure_java.sh
+	$(BIN)/python -m bench.produce
+	$(BIN)/python -m bench.transactions
 
 clean: ## Remove what make made, but no data
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

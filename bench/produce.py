@@ -62,9 +62,7 @@ def produce(broker: Broker, work: Work, topic: str) -> Figure:
         value = payload[start : start + work.record_bytes]
         while True:
             try:
-                producer.produce(
-                    topic, value, on_delivery=lambda error, _: failures.append(error) if error else None
-                )
+                producer.produce(topic, value, on_delivery=lambda error, _: failures.append(error) if error else None)
                 break
             except BufferError:
                 producer.poll(0.05)

@@ -65,7 +65,7 @@ class Member:
 
 class ConfluentMember(Member):
     def _run(self) -> None:
-        from confluent_kafka import Consumer
+        from confluent_kafka import Consumer, KafkaException
 
         consumer = Consumer(
             {
@@ -93,9 +93,14 @@ class ConfluentMember(Member):
         consumer.subscribe([self._topic], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_revoke)
         while not self._stopping.is_set():
             message = consumer.poll(0.05)
-            if message is not None and not message.error():
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
                 self.received.append((message.partition(), message.offset()))
                 consumer.commit(message, asynchronous=True)
+            elif error.fatal():
+                raise KafkaException(error)
         consumer.close()
 
 

@@ -24,6 +24,10 @@ SETTINGS = {
     "log.cleaner.backoff.ms": "100",
     "log.retention.check.interval.ms": "200",
     "log.segment.delete.delay.ms": "0",
+    # Each index is a file of this size while it grows, and each copy of the data would copy it.
+    "log.index.size.max.bytes": "65536",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
 }
 MIXED, RETAINED, COMPACTED, JAVA = "mixed", "retained", "compacted", "java"
 WAIT_S = 30.0

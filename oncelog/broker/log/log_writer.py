@@ -325,9 +325,10 @@ class LogWriter:
             self.forget_closing()
             for fd in old.write_indexes():
                 self.add_dirty_file(fd)
-            self.write_snapshot(base_offset)
             if self._is_flushed_up_to(base_offset):
+                # Before the snapshot is there, which would vouch for the indexes.
                 self.sync_dirty_files()
+            self.write_snapshot(base_offset)
             # Comes last: an empty segment left behind by a failure would end the log before its records do.
             new.file()
         except OSError as error:
