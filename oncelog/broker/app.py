@@ -140,7 +140,7 @@ class BrokerApp:
         await adopt_logs(metadata, logs, config.node_id, self._clock)
         self._recover(logs)
         self._start_coordinators(services)
-        dispatcher = Dispatcher(services)
+        dispatcher = self.make_dispatcher(services)
         memory = FrameMemory(config.int("queued.max.request.bytes"))
         for address in self.addresses.bound:
             idle_ms_max = config.int("connections.max.idle.ms")
@@ -159,6 +159,9 @@ class BrokerApp:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except FileExistsError:
             raise StorageError(f"{directory} is not a directory; choose another with --data") from None
+
+    def make_dispatcher(self, services: Services) -> Dispatcher:
+        return Dispatcher(services)
 
     def _start_coordinators(self, services: Services) -> None:
         """They read their logs in the background; who asks one meanwhile waits for it."""

@@ -15,6 +15,7 @@ VERBS = {
     "topics": "Create, list, describe, alter and delete topics.",
     "produce": "Write lines, JSON objects or files to a topic.",
     "consume": "Print the records of a topic.",
+    "groups": "List, describe, reset and delete consumer groups.",
     "ping": "Ask whether a broker answers.",
     "dump-log": "Print what segment, index and checkpoint files hold.",
     "verify-log": "Check the files of a stopped broker, as fsck does.",

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oncelog.broker.app import BrokerApp
     from oncelog.broker.config.broker_config import BrokerConfig
 
@@ -30,7 +32,8 @@ EXIT_FAILED = 1
 EXIT_BAD_SETTING = 2
 
 
-def run(argv: list[str]) -> int:
+def run(argv: list[str], make_app: Callable[[BrokerConfig], BrokerApp] | None = None) -> int:
+    """`make_app` is for tests, which run a broker that they can control."""
     options = _parser().parse_args(argv)
     logging.basicConfig(
         level=options.log_level.upper(),
@@ -43,7 +46,7 @@ def run(argv: list[str]) -> int:
         config = _load(options)
         from oncelog.broker.app import BrokerApp
 
-        app = BrokerApp(config)
+        app = (make_app or BrokerApp)(config)
     except ConfigError as error:
         return _fail(str(error), EXIT_BAD_SETTING)
     for note in (*config.notes, *app.addresses.notes):

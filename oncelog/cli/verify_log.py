@@ -62,11 +62,11 @@ def verify_log(
                 counts[finding.severity] += 1
                 if finding.severity is Severity.ERROR or notes:
                     shown.append(finding)
-                    if not json:
-                        print(finding.line())
     if json:
         print_json(_report(shown, totals))
     else:
+        for finding in shown:
+            print(finding.line())
         print(_summary(counts, totals))
     return EXIT_FAILURE if counts[Severity.ERROR] else EXIT_OK
 
@@ -109,7 +109,12 @@ def _progress(work: list[tuple[Path, list[PartitionDirectory]]]) -> Iterator[Pro
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
     with Progress(
-        BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
     ) as bar:
         task = bar.add_task("", total=size_bytes)
         yield lambda read_bytes: bar.advance(task, read_bytes)

@@ -73,7 +73,6 @@ class PartitionMetadata(NamedTuple):
     replicas: list[int]
     isr: list[int]
     offline: list[int]
-    error_code: int
 
 
 class TopicMetadata(NamedTuple):
@@ -88,7 +87,6 @@ class Cluster:
 
     def __init__(self, bootstrap: str, *, client_id: str = CLIENT_ID, timeout_ms: int = TIMEOUT_MS) -> None:
         self.timeout_ms = timeout_ms
-        self.cluster_id: str | None = None
         self.controller_id = -1
         self.brokers: dict[int, Address] = {}
         self._bootstrap = parse_addresses(bootstrap)
@@ -151,7 +149,6 @@ class Cluster:
         answer = self.any_connection().send(request, MetadataResponse)
         if answer.error_code:
             raise KafkaError(known_code(answer.error_code), "the broker refuses to tell its metadata")
-        self.cluster_id = answer.cluster_id
         self.controller_id = answer.controller_id
         self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
         found = {topic.name: topic for topic in answer.topics if topic.name is not None}
@@ -279,7 +276,6 @@ def _topic_metadata(name: str, topic: MetadataResponseTopic) -> TopicMetadata:
             found.replica_nodes,
             found.isr_nodes,
             found.offline_replicas,
-            found.error_code,
         )
         for found in topic.partitions
     }

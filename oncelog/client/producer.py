@@ -122,10 +122,6 @@ class Producer:
         if failed is None:
             self.flush()
 
-    @property
-    def buffered_count(self) -> int:
-        return sum(len(batch.records) for batch in self._batches.values())
-
     def produce(
         self,
         topic: str,

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from oncelog.broker.log import checkpoints, leader_epochs, offset_index, producer_snapshot, time_index, txn_index
+from oncelog.broker.log.batch_scan import CorruptBatch
 from oncelog.broker.log.file_names import INDEX, LOG, SNAPSHOT, TIME_INDEX, TXN_INDEX, offset_of_file
 from oncelog.inspect.directories import CHECKPOINTS
-from oncelog.inspect.log_file import CorruptBatch, LogFile, StoredBatch
+from oncelog.inspect.log_file import LogFile, StoredBatch
 from oncelog.inspect.producers import facts_of
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.compression import Compression

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from oncelog.broker.log.batch_scan import CorruptBatch, parse_header
+from oncelog.broker.log.batch_scan import parse_header
 from oncelog.protocol.records.batch import BatchHeader, compute_crc
 
 
@@ -56,6 +56,3 @@ class LogFile:
     def is_zero_from(self, position: int) -> bool:
         """Whether only zeros follow, as in a file that was extended before it was written."""
         return not any(self._view[position:])
-
-
-__all__ = ["CorruptBatch", "LogFile", "StoredBatch"]

@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from oncelog.broker.log import checkpoints, leader_epochs
+from oncelog.broker.log.batch_scan import CorruptBatch
 from oncelog.broker.log.disk import Disk
 from oncelog.broker.log.file_names import (
     INDEX,
@@ -32,7 +33,7 @@ from oncelog.inspect.batch_checks import batch_reason
 from oncelog.inspect.directories import PartitionDirectory
 from oncelog.inspect.findings import Finding, error, note
 from oncelog.inspect.index_checks import SegmentFacts, check_offset_index, check_time_index, check_txn_index
-from oncelog.inspect.log_file import CorruptBatch, LogFile, StoredBatch
+from oncelog.inspect.log_file import LogFile, StoredBatch
 from oncelog.inspect.producers import Producers
 from oncelog.inspect.snapshot_checks import check_snapshot, read_snapshot
 
@@ -59,7 +60,6 @@ class PartitionVerifier:
 
     def __init__(self, directory: PartitionDirectory, totals: Totals, progress: Progress) -> None:
         self.directory = directory
-        self.start_offset = -1
         self.end_offset = 0
         self._totals = totals
         self._progress = progress
@@ -77,7 +77,7 @@ class PartitionVerifier:
     def findings(self) -> Iterator[Finding]:
         self._totals.partitions += 1
         if self._bases:
-            self.start_offset = self.end_offset = self._bases[0]
+            self.end_offset = self._bases[0]
             yield from self._load_first_snapshot()
         for base_offset in self._bases:
             yield from self._check_segment(base_offset)

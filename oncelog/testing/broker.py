@@ -6,7 +6,9 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from oncelog.testing.faults import BrokerClock, Faults
 
 if TYPE_CHECKING:
     from oncelog.testing.process import BrokerProcess
@@ -105,10 +107,34 @@ class Broker:
         assert isinstance(running, BrokerProcess), "only Broker(subprocess=True) can be killed"
         running.kill()
 
+    @property
+    def clock(self) -> BrokerClock:
+        """The broker's time, which can be advanced: timeouts without waiting."""
+        return BrokerClock(self._command)
+
+    @property
+    def faults(self) -> Faults:
+        """What can go wrong between a client and the broker, on request."""
+        return Faults(self._command)
+
+    def wait_for_crash(self) -> None:
+        """Until an injected crash has ended the broker; then it can be started again."""
+        from oncelog.testing.process import BrokerProcess
+
+        running, self._running = self._running, None
+        assert isinstance(running, BrokerProcess), "only Broker(subprocess=True) can crash"
+        running.wait()
+
     def restart(self) -> None:
         """Start again on the same data and port, after stopping what still runs."""
         self.stop()
         self.start()
+
+    def _command(self, name: str, arguments: dict[str, Any]) -> Any:
+        assert self._running is not None, "the broker is not running"
+        if str(arguments.get("action")).startswith("crash") and not self._subprocess:
+            raise ValueError("only Broker(subprocess=True) can crash: this one is in your own process")
+        return self._running.command(name, arguments)
 
 
 def _text(value: object) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 _READY = re.compile(r"listening on \S+:(\d+),")
 _STOP_SECONDS_MAX = 30
@@ -13,12 +16,20 @@ _STOP_SECONDS_MAX = 30
 
 class BrokerProcess:
     def __init__(self, settings: Mapping[str, str]) -> None:
-        command = [sys.executable, "-m", "oncelog", "serve"]
+        self._control, theirs = socket.socketpair()
+        descriptor = theirs.fileno()
+        command = [sys.executable, "-m", "oncelog.testing.server", str(descriptor)]
         for name, value in settings.items():
             command += ("-o", f"{name}={value}")
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=None, text=True
-        )
+        with theirs:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=None,
+                text=True,
+                pass_fds=(descriptor,),
+            )
         try:
             self.port = self._wait_until_ready()
         except BaseException:
@@ -58,6 +69,23 @@ class BrokerProcess:
                 return port
         raise BrokerFailed(f"oncelog serve ended with exit code {self._process.wait()}; see its output")
 
+    def command(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Have the broker do something, and wait for the result."""
+        self._control.sendall(json.dumps({"name": name, "arguments": arguments}).encode() + b"\n")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            received = self._control.recv(65536)
+            if not received:
+                raise ConnectionError("the broker is gone")
+            answer += received
+        return json.loads(answer)
+
+    def wait(self) -> None:
+        """Until it has ended by itself, as by an injected crash."""
+        self._process.wait(_STOP_SECONDS_MAX)
+        self._close_output()
+
     def _close_output(self) -> None:
+        self._control.close()
         if self._process.stdout is not None:
             self._process.stdout.close()

@@ -7,11 +7,12 @@ import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
+from typing import Any
 
-from oncelog.broker.app import BrokerApp
 from oncelog.broker.config.broker_config import Setting
 from oncelog.broker.config.load import load_config
 from oncelog.broker.runtime import event_loop
+from oncelog.testing.controlled import ControlledApp
 
 
 class BrokerThread:
@@ -19,7 +20,7 @@ class BrokerThread:
         self._settings = settings
         self._started: Future[int] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._app: BrokerApp | None = None
+        self._app: ControlledApp | None = None
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="oncelog-broker", daemon=True)
         self._thread.start()
@@ -36,6 +37,22 @@ class BrokerThread:
         self._thread.join()
         if self._failure is not None:
             raise self._failure
+
+    def command(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Have the broker do something, in its own thread, and wait for the result."""
+        assert self._loop is not None
+        assert self._app is not None
+        result: Future[Any] = Future()
+        app = self._app
+
+        def carry_out() -> None:
+            try:
+                result.set_result(app.command(name, arguments))
+            except Exception as error:
+                result.set_exception(error)
+
+        self._loop.call_soon_threadsafe(carry_out)
+        return result.result()
 
     def _wait_until_ready(self) -> int:
         from oncelog.testing.broker import BrokerFailed
@@ -58,7 +75,7 @@ class BrokerThread:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         settings = [Setting(name, value, "the test") for name, value in self._settings.items()]
-        self._app = app = BrokerApp(load_config(flags=settings))
+        self._app = app = ControlledApp(load_config(flags=settings))
         await app.start()
         self._started.set_result(next(iter(app.advertised.values()))[1])
         await app.stopping.wait()

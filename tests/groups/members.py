@@ -65,11 +65,16 @@ class Member:
 
 class ConfluentMember(Member):
     def _run(self) -> None:
-        from confluent_kafka import Consumer, KafkaException
+        from confluent_kafka import Consumer, KafkaError, KafkaException
+
+        def on_error(error: KafkaError) -> None:
+            if error.code() == KafkaError._FATAL:
+                self.failure = KafkaException(error)
 
         consumer = Consumer(
             {
                 "bootstrap.servers": self._address,
+                "error_cb": on_error,
                 "group.id": self._group_id,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
@@ -93,14 +98,9 @@ class ConfluentMember(Member):
         consumer.subscribe([self._topic], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_revoke)
         while not self._stopping.is_set():
             message = consumer.poll(0.05)
-            if message is None:
-                continue
-            error = message.error()
-            if error is None:
+            if message is not None and not message.error():
                 self.received.append((message.partition(), message.offset()))
                 consumer.commit(message, asynchronous=True)
-            elif error.fatal():
-                raise KafkaException(error)
         consumer.close()
 
 

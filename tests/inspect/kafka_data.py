@@ -22,6 +22,7 @@ from oncelog.protocol.records.compression import Compression
 
 SETTINGS = {
     "log.cleaner.backoff.ms": "100",
+    "log.initial.task.delay.ms": "100",
     "log.retention.check.interval.ms": "200",
     "log.segment.delete.delay.ms": "0",
     # Each index is a file of this size while it grows, and each copy of the data would copy it.

@@ -18,11 +18,11 @@ from oncelog.testing import Broker
 def write(bootstrap_servers: str, topic: str) -> None:
     with Cluster(bootstrap_servers) as cluster:
         if topic not in [known.name for known in cluster.topics()]:
-            Admin(cluster).create_topic(topic, partitions=2, configs={"segment.bytes": "200000"})
+            Admin(cluster).create_topic(topic, partitions=2, configs={"segment.bytes": "1048576"})
         for codec in Compression:
-            with Producer(cluster, idempotent=True, compression=codec, batch_size_bytes=5_000) as producer:
+            with Producer(cluster, idempotent=True, compression=codec, batch_size_bytes=20_000) as producer:
                 for number in range(1000):
-                    producer.produce(topic, random.randbytes(100), key=b"%d" % number)
+                    producer.produce(topic, random.randbytes(1000), key=b"%d" % number)
 
 
 def errors(path: Path) -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from oncelog.broker.coordinator.assignors import NOTHING, Assignment
@@ -62,24 +63,29 @@ class MemberUpdate:
         self._topics = topics
         self._settings = settings
         self._effects = effects
-        self._members = group.members_with(member)
         self._regexes: Mapping[str, ResolvedRegex] = group.regexes
-        self.group_epoch = group.group_epoch
-        self.subscription_changed = member.topic_names != before.topic_names or member.topic_regex != before.topic_regex
+        self._group_epoch = group.group_epoch
+        self._subscription_changed = (
+            member.topic_names != before.topic_names or member.topic_regex != before.topic_regex
+        )
+
+    @cached_property
+    def _members(self) -> dict[str, ConsumerMember]:
+        return self._group.members_with(self._member)
 
     def run(self, reported: Sequence[PartitionList] | None) -> ConsumerMember:
         """The member as it is afterwards. `reported` are the partitions that it says it has."""
-        self.update_group()
-        return self.reconcile(self._next_target(), reported)
+        self._update_group()
+        return self._reconcile(self._next_target(), reported)
 
-    def update_group(self) -> None:
+    def _update_group(self) -> None:
         """Write the member, and a new epoch if its subscription or the topics have changed."""
         if self._member != self._before:
             self._effects.write(member_record(self._group.group_id, self._member))
         matches_changed = self._update_regexes()
         topics_seen = self._topics.image.topics
-        if self.subscription_changed or matches_changed or self._group.topics_seen is not topics_seen:
-            self._maybe_begin_epoch(certain=self.subscription_changed or matches_changed)
+        if self._subscription_changed or matches_changed or self._group.topics_seen is not topics_seen:
+            self._maybe_begin_epoch(certain=self._subscription_changed or matches_changed)
             self._group.topics_seen = topics_seen
 
     def _maybe_begin_epoch(self, *, certain: bool) -> None:
@@ -87,8 +93,8 @@ class MemberUpdate:
         names = frozenset[str]().union(*(subscribed_topics(member, self._regexes) for member in self._members.values()))
         metadata_hash = self._topics.hash_of(names)
         if certain or metadata_hash != group.metadata_hash:
-            self.group_epoch = group.group_epoch + 1
-            self._effects.write(group_record(group.group_id, self.group_epoch, metadata_hash))
+            self._group_epoch = group.group_epoch + 1
+            self._effects.write(group_record(group.group_id, self._group_epoch, metadata_hash))
         if group.has_partition_metadata:
             self._effects.write(partition_metadata_tombstone(group.group_id))
 
@@ -133,20 +139,20 @@ class MemberUpdate:
 
     def _next_target(self) -> _Target:
         group = self._group
-        if group.assignment_epoch >= self.group_epoch or not self._may_assign():
-            return self.last_target()
+        if group.assignment_epoch >= self._group_epoch or not self._may_assign():
+            return self._last_target()
         targets = compute_targets(group, self._members, self._regexes, self._topics, self._settings.default_assignor)
         for member_id in self._members:
             assignment = targets.get(member_id, NOTHING)
             if assignment != group.targets.get(member_id):
                 self._effects.write(target_record(group.group_id, member_id, assignment))
-        self._effects.write(target_epoch_record(group.group_id, self.group_epoch, self._effects.now_ms))
+        self._effects.write(target_epoch_record(group.group_id, self._group_epoch, self._effects.now_ms))
         logger.info(
-            "group %s: epoch %d has a target for %d members", group.group_id, self.group_epoch, len(self._members)
+            "group %s: epoch %d has a target for %d members", group.group_id, self._group_epoch, len(self._members)
         )
-        return _Target(self.group_epoch, targets.get(self._member.member_id, NOTHING))
+        return _Target(self._group_epoch, targets.get(self._member.member_id, NOTHING))
 
-    def last_target(self) -> _Target:
+    def _last_target(self) -> _Target:
         return _Target(self._group.assignment_epoch, self._group.target_of(self._member))
 
     def _may_assign(self) -> bool:
@@ -156,15 +162,17 @@ class MemberUpdate:
 
     # -- the member ------------------------------------------------------------------------------------------
 
-    def reconcile(self, target: _Target, reported: Sequence[PartitionList] | None) -> ConsumerMember:
+    def _reconcile(self, target: _Target, reported: Sequence[PartitionList] | None) -> ConsumerMember:
         group, member, effects = self._group, self._member, self._effects
+        if not self._subscription_changed and member.is_reconciled_to(target.epoch):
+            return member
         advanced = Reconciliation(
             target.epoch,
             target.assignment,
             self._topics.ids(subscribed_topics(member, self._regexes)),
             group.is_owned,
             reported,
-            self.subscription_changed,
+            self._subscription_changed,
         ).advance(member)
         if advanced != member:
             effects.write(current_record(group.group_id, advanced))

@@ -97,7 +97,7 @@ class Transaction(NamedTuple):
     def has_followed(self, former: ProducerIdentity) -> bool:
         """Whether this identity is the next one after `former`: an epoch more, or a new id after its last epoch."""
         if former.producer_id == self.producer_id:
-            return former.epoch >= self.producer_epoch - 3
+            return former.epoch == self.producer_epoch - 1
         return (
             former.producer_id == self.previous_producer_id
             and former.epoch == EPOCH_LAST_OF_CLIENTS

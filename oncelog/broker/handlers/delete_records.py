@@ -1,4 +1,7 @@
-"""DeleteRecords (key 21, versions 0-2): move the start of partitions forward (KIP-107)."""
+"""DeleteRecords (key 21, versions 0-2): move the start of partitions forward (KIP-107).
+
+The new starts are on the disk before the answer, so that no crash brings back what was said to be deleted.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,10 @@ def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteReco
                 result.low_watermark, result.error_code = _NONE, error.code
             results.append(result)
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    try:
+        context.services.logs.write_checkpoints()
+    except StorageError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
     return response
 
 

@@ -1,3 +1,6 @@
+from oncelog.protocol.primitives import Buffer
+from oncelog.protocol.records.columns import Column
+
 def scan_records(
     body: bytes | bytearray | memoryview,
     record_count: int,
@@ -7,3 +10,18 @@ def scan_records(
     timestamp_max: int,
     /,
 ) -> tuple[int, int, int]: ...
+def encode_records(
+    rows: Buffer,
+    first: int,
+    first_delta: int,
+    base_timestamp: int,
+    size_bytes_max: int,
+    timestamps: Buffer,
+    keys: Column | None,
+    values: Column | None,
+    header_lists: Column | None,
+    header_keys: Column | None,
+    header_values: Column | None,
+    /,
+) -> tuple[bytes, int, int]: ...
+def partition_keys(keys: Column | None, row_count: int, partition_count: int, /) -> bytes: ...

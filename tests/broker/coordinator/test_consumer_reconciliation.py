@@ -11,7 +11,7 @@ from typing import Any
 from consumer_client import GROUP, REBALANCE_MS, SESSION_MS, ConsumerClients, Metadata, topic_id
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from oncelog.broker.coordinator.consumer_group import ConsumerGroup, subscribed_topics
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -25,7 +25,7 @@ FENCES = (
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.FENCED_INSTANCE_ID,
 )
-subscriptions = st.one_of(st.sets(st.sampled_from(NAMES)), st.just(REGEX))
+subscriptions = st.one_of(st.just({"t"}), st.just({"t", "u"}), st.sets(st.sampled_from(NAMES)), st.just(REGEX))
 
 
 class Member:
@@ -67,7 +67,7 @@ class ConsumerGroupLife(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.metadata = Metadata(t=3, u=2)
-        self.clients = ConsumerClients(self.metadata, consumer_assignment_interval_ms=500)
+        self.clients = ConsumerClients(self.metadata)
         self.members: dict[str, Member] = {}
         self.dead: list[Member] = []
         """They own their partitions until the coordinator knows better, at most for a session."""
@@ -76,6 +76,10 @@ class ConsumerGroupLife(RuleBasedStateMachine):
     @property
     def group(self) -> ConsumerGroup | None:
         return self.clients.shard.coordinator._groups.get(GROUP)
+
+    @initialize(interval_ms=st.sampled_from([0, 500]))
+    def begin(self, interval_ms: int) -> None:
+        self.clients = ConsumerClients(self.metadata, consumer_assignment_interval_ms=interval_ms)
 
     # -- members ---------------------------------------------------------------------------------------------
 
@@ -87,6 +91,21 @@ class ConsumerGroupLife(RuleBasedStateMachine):
         member = Member(f"m{self.count}", subscription, f"i{self.count}" if static else None)
         self.members[member.member_id] = member
         self._beat(member)
+
+    @precondition(lambda self: self.members)
+    @rule(round_count=st.integers(1, 3))
+    def all_heartbeat(self, round_count: int) -> None:
+        for _ in range(round_count):
+            for member in self.members.values():
+                member.act()
+                self._beat(member)
+            self.no_partition_has_two_owners()
+
+    @precondition(lambda self: self.members)
+    @rule()
+    def all_heartbeat_without_acting(self) -> None:
+        for member in self.members.values():
+            self._beat(member)
 
     @precondition(lambda self: self.members)
     @rule(data=st.data(), acts=st.booleans(), lost=st.booleans())
@@ -264,4 +283,4 @@ def _answered(member: Member) -> set[tuple[bytes, int]]:
 
 
 TestConsumerGroupLife = ConsumerGroupLife.TestCase
-TestConsumerGroupLife.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestConsumerGroupLife.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)

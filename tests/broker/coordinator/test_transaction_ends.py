@@ -48,7 +48,12 @@ VERSION_2_FORMER: dict[State, tuple[Expected, Expected]] = {
 
 
 def judged(
-    state: State, version: int, epoch: int, commit: bool, memory: TransactionMemory | None = None, producer_id: int = PID
+    state: State,
+    version: int,
+    epoch: int,
+    commit: bool,
+    memory: TransactionMemory | None = None,
+    producer_id: int = PID,
 ) -> Expected:
     """For a transaction of epoch 5."""
     transaction = Transaction("x", PID, 5, 1000, state, client_version=version)

@@ -366,8 +366,10 @@ class Transactions(RuleBasedStateMachine):
             # After a restart nobody remembers that it was the timeout; then the state is all that can be said.
             fatal = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_TXN_STATE)
             assert error.code in fatal
-            assert client.txn.asked is False or not any(client.txn in log.visible for log in self.logs.values()) or (
-                self.newest[client.transactional_id] is not client
+            assert (
+                client.txn.asked is False
+                or not any(client.txn in log.visible for log in self.logs.values())
+                or (self.newest[client.transactional_id] is not client)
             ), "a commit that took place was refused"
             client.is_fenced = True
 

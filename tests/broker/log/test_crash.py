@@ -362,10 +362,10 @@ def change_indexes_that_a_closing_vouched_for(w: Witness) -> None:
         w.mark(1, commit=False)
     w.flush()
     w.manager.write_checkpoints()
-    w.restart()
-    w.append(1)
-    w.restart()
-    w.append(1)
+    for _ in range(2):
+        w.restart()
+        w.append(1, producer_id=1, transactional=True)
+        w.mark(1, commit=False)
     w.log.roll(now_ms=NOW)
     w.append(1)
 

@@ -138,6 +138,30 @@ def test_an_index_that_a_truncation_left_is_not_believed() -> None:
     assert len(read_all(log)) == 1
 
 
+def test_a_closing_does_not_vouch_for_indexes_that_changed_since() -> None:
+    """The power goes after a roll: the records are as at the last close, the abort index is torn."""
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    marker = {"producer_epoch": 0, "commit": False, "coordinator_epoch": 0, "leader_epoch": 0, "now_ms": NOW}
+    append(log, batch_of(2, producer_id=1, epoch=0, sequence=0, transactional=True))
+    log.append_marker(producer_id=1, **marker)
+    log.close()
+    log = open_log(disk, clean=True, recovery_point=3)
+    append(log, batch_of(1, producer_id=1, epoch=0, sequence=2, transactional=True))
+    log.append_marker(producer_id=1, **marker)
+    log.roll(now_ms=NOW)
+    left = disk.after_kill()
+    for path, file in list(left.names.items()):
+        if file is not None and path not in left.durable_names:
+            del left.names[path]
+        elif file is not None:
+            file.data = bytearray(file.durable)
+    data_of(left, "/t-0/" + "0" * 20 + ".txnindex")[:] = b""
+    log = open_log(left, recovery_point=3)
+    assert log.end_offset == 3
+    assert log.aborted_transactions(0, 3) == [(1, 0, 2, 3)]
+
+
 def test_every_torn_tail() -> None:
     disk, log, batches = filled(12)
     log.close(clean=False)

@@ -1,0 +1,1 @@
+"""The same requests, byte for byte, to two brokers, and what differs in the decoded answers."""

@@ -1,0 +1,107 @@
+"""Runs the cases on two brokers at once and collects coverage and differences."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+from conformance.observations import differences
+from conformance.wire.good_requests import good_request
+from conformance.wire.listed import Found
+from conformance.wire.mutations import changed, mutations
+from conformance.wire.state import prepare
+from conformance.wire.talk import Step, Talk
+from oncelog.broker.handlers import APIS
+from oncelog.protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+PASSED_OVER = {("acks max", ApiKey.PRODUCE)}
+Cell = tuple[ApiKey, int]
+
+
+class Case(NamedTuple):
+    name: str
+    run: Callable[[Talk], None]
+
+
+class Report(NamedTuple):
+    steps: int
+    cells: dict[Cell, int]
+    """Requests by API and version."""
+    found: list[Found]
+
+
+def advertised() -> set[Cell]:
+    return {(api.key, version) for api in APIS.values() for version in range(api.version_min, api.version_max + 1)}
+
+
+def generated_cases() -> Iterator[Case]:
+    """One for each API and version: the good request, then each way to make it bad."""
+    for key, version in sorted(advertised()):
+        yield Case(f"{key.camel}.{version}", lambda talk, key=key, version=version: _mutate(talk, key, version))  # type: ignore[misc]
+
+
+def _mutate(talk: Talk, key: ApiKey, version: int) -> None:
+    first = good_request(key, talk, version)
+    talk.say(first, version, "good")
+    for label, path, value in mutations(first, version):
+        request = changed(good_request(key, talk, version), path, value)
+        talk.say(request, version, label)
+
+
+def run_cases(cases: Iterable[Case], expected: str, actual: str, tell: Callable[[str], None] = print) -> Report:
+    """Both brokers are prepared, and then asked the same, each by a thread."""
+    report = Report(0, {}, [])
+    talks = [Talk(expected), Talk(actual)]
+    count = 0
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            list(pool.map(prepare, talks))
+            for case in cases:
+                left, right = pool.map(lambda talk, case=case: _play(talk, case), talks)  # type: ignore[misc]
+                count += len(left)
+                for step in left:
+                    cell = (step.api, step.version)
+                    report.cells[cell] = report.cells.get(cell, 0) + 1
+                found = list(_differences(case.name, left, right))
+                report.found.extend(found)
+                if found:
+                    tell(f"{case.name}: {len(found)} differences in {len(left)} answers")
+        finally:
+            for talk in talks:
+                talk.close()
+    return report._replace(steps=count)
+
+
+def _play(talk: Talk, case: Case) -> list[Step]:
+    talk.begin(case.name)
+    try:
+        case.run(talk)
+    except Exception:
+        # A dialogue that cannot go on is told as a difference at the step that it did not reach.
+        talk.steps.append(Step(ApiKey.API_VERSIONS, 0, "the dialogue broke off", traceback.format_exc()))
+    return talk.steps
+
+
+def _differences(case: str, left: list[Step], right: list[Step]) -> Iterator[Found]:
+    for expected, actual in zip(left, right, strict=False):
+        if expected[:3] != actual[:3]:
+            yield Found(expected.api.camel, expected.version, case, "the step itself", str(expected)[-1500:], str(actual)[-1500:])
+            return
+        name = expected.label if case == f"{expected.api.camel}.{expected.version}" else f"{case}: {expected.label}"
+        for place in differences(expected.seen, actual.seen):
+            yield Found(
+                expected.api.camel,
+                expected.version,
+                name,
+                place.path or "/",
+                json.dumps(place.expected),
+                json.dumps(place.actual),
+            )
+    if len(left) != len(right):
+        longer = max(left, right, key=len)[min(len(left), len(right))]
+        yield Found(longer.api.camel, longer.version, case, "number of steps", str(len(left)), f"{len(right)} {longer}")

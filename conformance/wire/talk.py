@@ -1,0 +1,141 @@
+"""One broker's side of the comparison: sends, and writes down each answer under a label."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from conformance.wire.link import Link, NoAnswer
+from conformance.wire.normalise import Names, plain
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from oncelog.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from conformance.client import Json
+    from oncelog.protocol.schema import Message, Struct
+
+PATIENCE_S = 30.0
+PASSING = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    }
+)
+"""Errors that pass by themselves. Kafka ends transactions and makes its internal topics behind an answer."""
+
+
+class Step(NamedTuple):
+    api: ApiKey
+    version: int
+    label: str
+    seen: Json
+
+
+class Talk:
+    def __init__(self, address: str) -> None:
+        self.names = Names()
+        self.kept: dict[str, Any] = {}
+        self.steps: list[Step] = []
+        self._link = Link(address)
+        self._case = ""
+        self._count = 0
+
+    def begin(self, case: str) -> None:
+        """From here on, names are fresh and numbers of ids begin anew."""
+        self._case, self._count, self.steps = case, 0, []
+        self.names.forget()
+
+    def fresh(self, what: str) -> str:
+        """A name that nobody used before, and that is the same on every broker."""
+        self._count += 1
+        return f"{self._case}-{what}-{self._count}"
+
+    def say(self, request: Message, version: int, label: str, *, passing: Collection[int] = PASSING) -> Any:
+        """Send, write down, and return the decoded answer; None if there is none. Passing errors are waited out."""
+        assert request.API_KEY is not None
+        try:
+            answer = self.ask(request, version, passing=passing)
+            seen: Json = plain(answer, version, self.names)
+        except NoAnswer as error:
+            answer, seen = None, str(error)
+        self.steps.append(Step(ApiKey(request.API_KEY), version, label, seen))
+        return answer
+
+    def exchange(self, payload: bytes, api: ApiKey, version: int, label: str, *, decode: bool = True) -> None:
+        """Send bytes that may be no request at all, and write down the answer."""
+        from conformance.wire.link import decode_answer
+
+        try:
+            frame = self._link.exchange(payload)
+            seen: Json = plain(decode_answer(frame, api, version), version, self.names) if decode else "an answer"
+        except NoAnswer as error:
+            seen = str(error)
+        self.steps.append(Step(api, version, label, seen))
+
+    def ask(self, request: Message, version: int, *, passing: Collection[int] = PASSING) -> Any:
+        """Send and return the answer without writing it down."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            answer = self._link.ask(request, version)
+            if not passing & set(error_codes(answer)) or time.monotonic() > deadline:  # type: ignore[operator]
+                return answer
+            time.sleep(0.01)
+
+    def create_topic(self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
+        """Create a topic, unseen, and wait until the broker tells of it."""
+        settings = {"retention.ms": "-1", **(configs or {})}
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
+        )
+        self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+        self.await_topic(name, partitions)
+        return name
+
+    def await_topic(self, name: str, partitions: int = 1) -> None:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            (topic,) = self.ask(request, 12).topics
+            if len(topic.partitions) == partitions and all(part.leader_id >= 0 for part in topic.partitions):
+                self.names.topics[topic.topic_id] = name
+                self.kept[f"id of {name}"] = topic.topic_id
+                return
+            assert time.monotonic() < deadline, f"{name} does not appear: {topic}"
+            time.sleep(0.01)
+
+    def await_absence(self, name: str) -> None:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+        deadline = time.monotonic() + PATIENCE_S
+        while self.ask(request, 12).topics[0].error_code == ErrorCode.NONE:
+            assert time.monotonic() < deadline, f"{name} does not go"
+            time.sleep(0.01)
+
+    def topic_id(self, name: str) -> bytes:
+        found: bytes = self.kept[f"id of {name}"]
+        return found
+
+    def close(self) -> None:
+        self._link.close()
+
+
+def error_codes(answer: Struct) -> list[int]:
+    """All error codes of an answer, at whatever depth."""
+    found: list[int] = []
+    for field in type(answer).fields():
+        value = getattr(answer, field.name, None)
+        if field.name == "error_code":
+            found.append(value)  # type: ignore[arg-type]
+        elif isinstance(value, list):
+            for item in value:
+                if hasattr(type(item), "fields"):
+                    found += error_codes(item)
+    return found

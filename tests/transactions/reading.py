@@ -1,0 +1,80 @@
+"""What readers see of a topic, and how it is made."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+TIMEOUT_S = 30
+
+
+def create_topic(address: str, name: str, partitions: int, **configs: Any) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
+    (created,) = admin.create_topics([NewTopic(name, partitions, 1, config=settings)]).values()
+    created.result(TIMEOUT_S)
+
+
+def read(address: str, topic: str, partitions: int = 3, *, committed: bool = True) -> list[list[str]]:
+    """The values of each partition up to its end as it is now, by a consumer that starts now."""
+    from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "reader",
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 20,
+            "log_level": 0,
+        }
+    )
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+    values: list[list[str]] = [[] for _ in range(partitions)]
+    ended: set[int] = set()
+    deadline = time.monotonic() + TIMEOUT_S
+    try:
+        while len(ended) < partitions:
+            assert time.monotonic() < deadline, f"partitions {ended} ended, the others not"
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                values[message.partition()].append(message.value().decode())
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+            else:
+                raise AssertionError(error)
+    finally:
+        consumer.close()
+    return values
+
+
+def stable_end(address: str, topic: str, partition: int, *, committed: bool = True) -> int:
+    """The last stable offset, or the high watermark."""
+    from confluent_kafka import IsolationLevel, TopicPartition
+    from confluent_kafka.admin import AdminClient, OffsetSpec
+
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    (found,) = admin.list_offsets(
+        {TopicPartition(topic, partition): OffsetSpec.latest()}, isolation_level=level
+    ).values()
+    offset: int = found.result(TIMEOUT_S).offset
+    return offset
+
+
+def committed_offset(address: str, group_id: str, topic: str, partition: int) -> int | None:
+    """What the group has committed, as a consumer with read_committed sees it."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": address, "group.id": group_id, "log_level": 0})
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, partition)], TIMEOUT_S)
+    finally:
+        consumer.close()
+    return found.offset if found.offset >= 0 else None

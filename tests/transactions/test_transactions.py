@@ -1,0 +1,154 @@
+"""Transactions of every stock client: what readers see of them, fencing, timeouts, offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from producers import TIMEOUT_MS, Abortable, Fenced, Producers
+from reading import committed_offset, read, stable_end
+
+from oncelog.testing import Broker
+
+Unique = Callable[[str], str]
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*_text is deprecated:DeprecationWarning", "ignore:.*socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+def test_what_is_committed_is_visible_when_commit_returns(
+    broker: Broker, topic: str, producers: Producers, unique: Unique
+) -> None:
+    producer = producers.make(unique("id"))
+    expected: list[list[str]] = [[], [], []]
+    for number in range(10):
+        producer.begin()
+        for partition in range(number % 3 + 1):
+            expected[partition].append(f"{number}")
+            producer.send(topic, partition, f"{number}")
+        producer.commit()
+        assert read(broker.bootstrap_servers, topic) == expected
+
+
+def test_what_is_aborted_is_seen_by_read_uncommitted_only(
+    broker: Broker, topic: str, producers: Producers, unique: Unique
+) -> None:
+    producer = producers.make(unique("id"))
+    for number in range(6):
+        producer.begin()
+        producer.send(topic, 0, f"{number}")
+        producer.send(topic, number % 3, f"{number}")
+        producer.flush()
+        if number % 2:
+            producer.commit()
+        else:
+            producer.abort()
+    assert read(broker.bootstrap_servers, topic, committed=False) == [
+        ["0", "0", "1", "2", "3", "3", "4", "5"],
+        ["1", "4"],
+        ["2", "5"],
+    ]
+    assert read(broker.bootstrap_servers, topic) == [["1", "3", "3", "5"], ["1"], ["5"]]
+
+
+def test_an_open_transaction_holds_back_what_came_after_it(
+    broker: Broker, topic: str, producers: Producers, unique: Unique
+) -> None:
+    address = broker.bootstrap_servers
+    slow, quick = producers.make(unique("slow")), producers.make(unique("quick"))
+    slow.begin()
+    slow.send(topic, 0, "slow")
+    slow.flush()
+    quick.begin()
+    quick.send(topic, 0, "quick")
+    quick.commit()
+    assert stable_end(address, topic, 0) == 0
+    assert read(address, topic) == [[], [], []]
+    slow.commit()
+    assert read(address, topic) == [["slow", "quick"], [], []]
+
+
+def test_a_second_producer_fences_the_first_and_aborts_what_it_left(
+    broker: Broker, topic: str, producers: Producers, unique: Unique
+) -> None:
+    transactional_id = unique("id")
+    zombie = producers.make(transactional_id)
+    zombie.begin()
+    zombie.send(topic, 0, "zombie")
+    zombie.flush()
+    owner = producers.make(transactional_id)
+    assert stable_end(broker.bootstrap_servers, topic, 0) == 2
+    owner.begin()
+    owner.send(topic, 0, "owner")
+    owner.commit()
+    with pytest.raises(Fenced):
+        zombie.commit()
+    assert read(broker.bootstrap_servers, topic) == [["owner"], [], []]
+
+
+def test_a_zombie_that_goes_on_writing_is_fenced(
+    broker: Broker, topic: str, producers: Producers, unique: Unique
+) -> None:
+    transactional_id = unique("id")
+    zombie = producers.make(transactional_id)
+    zombie.begin()
+    zombie.send(topic, 0, "zombie")
+    zombie.flush()
+    producers.make(transactional_id)
+
+    def go_on() -> None:
+        zombie.send(topic, 0, "zombie again")
+        zombie.flush()
+        zombie.commit()
+
+    with pytest.raises((Fenced, Abortable)):
+        go_on()
+    assert read(broker.bootstrap_servers, topic) == [[], [], []]
+
+
+def test_a_transaction_that_takes_too_long_is_aborted(
+    broker: Broker, topic: str, producers: Producers, unique: Unique
+) -> None:
+    producer = producers.make(unique("id"))
+    producer.begin()
+    producer.send(topic, 0, "late")
+    producer.flush()
+    broker.clock.advance(TIMEOUT_MS)
+    assert stable_end(broker.bootstrap_servers, topic, 0) == 2
+    with pytest.raises((Fenced, Abortable)):
+        producer.commit()
+    assert read(broker.bootstrap_servers, topic) == [[], [], []]
+
+
+def test_offsets_in_a_transaction_share_its_fate(
+    broker: Broker, topic: str, producers: Producers, unique: Unique
+) -> None:
+    address, group_id = broker.bootstrap_servers, unique("group")
+    producer = producers.make(unique("id"))
+    producer.begin()
+    producer.send(topic, 0, "one")
+    producer.send_offset(topic, 1, 5, group_id)
+    producer.commit()
+    assert committed_offset(address, group_id, topic, 1) == 5
+    producer.begin()
+    producer.send(topic, 0, "two")
+    producer.send_offset(topic, 1, 9, group_id)
+    producer.abort()
+    assert committed_offset(address, group_id, topic, 1) == 5
+    producer.begin()
+    producer.send_offset(topic, 1, 7, group_id)
+    producer.commit()
+    assert committed_offset(address, group_id, topic, 1) == 7
+
+
+def test_a_producer_outlives_a_restart_of_the_broker(
+    broker: Broker, topic: str, producers: Producers, unique: Unique
+) -> None:
+    producer = producers.make(unique("id"))
+    for number in range(3):
+        producer.begin()
+        producer.send(topic, number, f"{number}")
+        producer.commit()
+        broker.restart()
+    assert read(broker.bootstrap_servers, topic) == [["0"], ["1"], ["2"]]
