@@ -535,6 +535,7 @@ def _transactions(talk: Talk, version: int) -> None:
 
     def end(label: str, epoch: int, committed: bool, *, by: int = producer_id) -> int:
         answer = talk.say(_end(name, by, epoch, committed), version, label)
+        state.settle(talk, name)
         if answer is not None and version >= 5 and answer.error_code == 0 and answer.producer_epoch >= 0:
             return int(answer.producer_epoch)
         return epoch
@@ -568,7 +569,7 @@ def _transactions(talk: Talk, version: int) -> None:
     epoch = end("commit", epoch, True)
     end("commit again", before, True)
     end("abort of what is committed", before, False)
-    talk.say(_fetch(talk, topic, 0, isolation_level=1), 11, "committed after the end", )
+    talk.say(_fetch(talk, topic, 0, isolation_level=1), 11, "committed after the end")
     if version < 5:
         talk.say(_add(name, producer_id, epoch, topic), add_version, "add for a second")
     write("two", 1 if version < 5 else 0, epoch)
@@ -581,6 +582,7 @@ def _transactions(talk: Talk, version: int) -> None:
         talk.say(_add(name, producer_id, epoch, topic), add_version, "add for a third")
     write("three", 2 if version < 5 else 0, epoch)
     again = talk.say(_init(name), init_version, "another process takes over")
+    state.settle(talk, name)
     write("a zombie writes", 3 if version < 5 else 1, epoch)
     end("a zombie commits", epoch, True)
     if again is not None:

@@ -123,7 +123,6 @@ def _list(name: str, kind: FieldType, values: list[Any], version: int, names: Na
     items = [_field(name, kind, value, version, names) for value in values]
     if name in ORDERED or not isinstance(kind, StructType):
         return items
-    identity = next((field.name for field in kind.struct.fields() if field.name in IDENTITIES), None)
     identity = next((known for known in IDENTITIES if _has(kind.struct, known, version)), None)
     if identity is None:
         return sorted(items, key=repr)

@@ -11,6 +11,7 @@ from oncelog.protocol.compiler import encode
 from oncelog.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from oncelog.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from oncelog.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from oncelog.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from oncelog.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from oncelog.protocol.messages.end_txn import EndTxnRequest
 from oncelog.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -78,14 +79,14 @@ def _fill_mixed(talk: Talk) -> None:
     """A committed transaction, plain records, an aborted transaction, and one that stays open."""
     producer = init_producer(talk, DONE)
     transactional(talk, DONE, producer, MIXED, b"committed")
-    talk.ask(_end(DONE, producer, committed=True), 3)
+    end(talk, DONE, producer, committed=True)
     produce(talk, MIXED, batch(b"plain"))
     producer = init_producer(talk, DONE)
     transactional(talk, DONE, producer, MIXED, b"aborted")
-    talk.ask(_end(DONE, producer, committed=False), 3)
+    end(talk, DONE, producer, committed=False)
     talk.kept["done producer"] = producer = init_producer(talk, DONE)
     transactional(talk, DONE, producer, MIXED, b"committed too")
-    talk.ask(_end(DONE, producer, committed=True), 3)
+    end(talk, DONE, producer, committed=True)
     talk.kept["open producer"] = producer = init_producer(talk, OPEN)
     transactional(talk, OPEN, producer, MIXED, b"open")
 
@@ -138,12 +139,24 @@ def transactional(talk: Talk, transactional_id: str, producer: tuple[int, int], 
     produce(talk, topic, records, transactional_id=transactional_id)
 
 
-def _end(transactional_id: str, producer: tuple[int, int], *, committed: bool) -> EndTxnRequest:
-    return EndTxnRequest(
+def end(talk: Talk, transactional_id: str, producer: tuple[int, int], *, committed: bool) -> None:
+    """End a transaction, unseen, and wait until its markers are written."""
+    request = EndTxnRequest(
         transactional_id=transactional_id,
         producer_id=producer[0],
         producer_epoch=producer[1],
         committed=committed,
+    )
+    talk.ask(request, 3)
+    settle(talk, transactional_id)
+
+
+def settle(talk: Talk, transactional_id: str) -> None:
+    """Wait until no marker is outstanding: Kafka answers EndTxn before it writes them."""
+    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    talk.wait_until(
+        lambda: not talk.ask(request, 0).transaction_states[0].transaction_state.startswith("Prepare"),
+        f"{transactional_id} has ended",
     )
 
 

@@ -13,7 +13,7 @@ from oncelog.protocol.messages.create_topics import CreatableTopic, CreatableTop
 from oncelog.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from conformance.client import Json
     from oncelog.protocol.schema import Message, Struct
@@ -101,23 +101,28 @@ class Talk:
         return name
 
     def await_topic(self, name: str, partitions: int = 1) -> None:
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            (topic,) = self.ask(request, 12).topics
-            if len(topic.partitions) == partitions and all(part.leader_id >= 0 for part in topic.partitions):
-                self.names.topics[topic.topic_id] = name
-                self.kept[f"id of {name}"] = topic.topic_id
-                return
-            assert time.monotonic() < deadline, f"{name} does not appear: {topic}"
-            time.sleep(0.01)
+        self.wait_until(lambda: self._is_there(name, partitions), f"{name} has {partitions} partitions")
 
     def await_absence(self, name: str) -> None:
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+        self.wait_until(lambda: self._look_up(name).error_code != ErrorCode.NONE, f"{name} is gone")
+
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
-        while self.ask(request, 12).topics[0].error_code == ErrorCode.NONE:
-            assert time.monotonic() < deadline, f"{name} does not go"
+        while not condition():
+            assert time.monotonic() < deadline, f"waited in vain until {what}"
             time.sleep(0.01)
+
+    def _is_there(self, name: str, partitions: int) -> bool:
+        topic = self._look_up(name)
+        if len(topic.partitions) != partitions or any(part.leader_id < 0 for part in topic.partitions):
+            return False
+        self.names.topics[topic.topic_id] = name
+        self.kept[f"id of {name}"] = topic.topic_id
+        return True
+
+    def _look_up(self, name: str) -> Any:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+        return self.ask(request, 12).topics[0]
 
     def topic_id(self, name: str) -> bytes:
         found: bytes = self.kept[f"id of {name}"]

@@ -67,13 +67,17 @@ def test_list(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     assert out.splitlines()[1].split() == ["readers", "Classic", "Empty", "consumer"]
 
 
-def test_the_lag_is_not_distorted_by_markers(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("offset", "lag"), [(32, 0), (31, 1), (11, 10), (0, 20)])
+def test_the_lag_is_not_distorted_by_markers(
+    broker: Broker, capsys: pytest.CaptureFixture[str], offset: int, lag: int
+) -> None:
+    """Offsets 10, 21 and 32 are markers, 11 to 20 were aborted, and the log ends at 33."""
+    run(broker, "reset", "readers", "--to", str(offset), "--execute", capsys=capsys)
     code, out, _ = run(broker, "describe", "readers", "--json", capsys=capsys)
     assert code == 0
     described = json.loads(out)
-    (position,) = described["positions"]
-    assert position["committed_offset"] < position["end_offset"]
-    assert described["lag"] == 0
+    assert described["positions"][0]["end_offset"] == 33
+    assert described["lag"] == lag
 
 
 def test_a_reset_shows_before_it_does(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The assignors, by what they promise. The cases with fixed outcomes were read off Apache Kafka 4.3."""
+"""The assignors, by what they promise. tests/conformance compares them with those of Apache Kafka."""
 
 from __future__ import annotations
 

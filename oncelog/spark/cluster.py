@@ -1,0 +1,45 @@
+"""The client's view of a cluster, with what a sink needs: transactions of the first generation, and patience.
+
+Apache Kafka 4 offers a second generation of transactions (KIP-890) through higher versions of the same requests.
+With it a partition joins the transaction at its first Produce, and each end bumps the epoch. The sink keeps to the
+first generation, which every broker since 2.5 has: its driver names the partitions, and decides when to bump.
+"""
+
+from __future__ import annotations
+
+from oncelog.client.addresses import Address
+from oncelog.client.cluster import Cluster
+from oncelog.client.connection import Connection
+from oncelog.client.errors import BrokerUnavailable, ClientError, ConnectionLost, RequestTimeout
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.schema import Versions
+from oncelog.spark.options import SinkOptions
+
+VERSIONS_LAST = {
+    ApiKey.PRODUCE: 11,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+    ApiKey.END_TXN: 4,
+    ApiKey.TXN_OFFSET_COMMIT: 4,
+    ApiKey.OFFSET_FETCH: 7,
+    ApiKey.FIND_COORDINATOR: 3,
+}
+"""The last versions of the first generation; for the two lookups, the last that ask about one key only."""
+
+
+class SinkCluster(Cluster):
+    """Waits for a broker that is being restarted, where an interactive client would give up at once."""
+
+    @classmethod
+    def open(cls, options: SinkOptions) -> SinkCluster:
+        return cls(options.bootstrap, client_id=options.client_id, timeout_ms=options.request_timeout_ms)
+
+    def may_pass(self, error: ClientError) -> bool:
+        return isinstance(error, BrokerUnavailable | ConnectionLost | RequestTimeout)
+
+    def _connect(self, address: Address) -> Connection:
+        connection = super()._connect(address)
+        for api, last in VERSIONS_LAST.items():
+            theirs = connection.versions.get(api)
+            if theirs is not None and theirs.last > last:
+                connection.versions[api] = Versions(theirs.first, last)
+        return connection

@@ -1,0 +1,24 @@
+"""What the sink wants to know about a topic: how many partitions, and how large a batch may be."""
+
+from __future__ import annotations
+
+from oncelog.client.admin import Admin
+from oncelog.client.cluster import Cluster
+from oncelog.client.errors import ClientError
+from oncelog.protocol.errors import KafkaError
+from oncelog.spark.blocks import MESSAGE_SIZE_BYTES_MAX, TopicPlan
+
+
+def describe_topic(cluster: Cluster, name: str) -> TopicPlan:
+    """Raises UnknownTopic for a topic that is not there; the sink never creates one."""
+    partition_count = len(cluster.topic(name).partitions)
+    return TopicPlan(partition_count, _message_size_bytes_max(cluster, name))
+
+
+def _message_size_bytes_max(cluster: Cluster, name: str) -> int:
+    """A user who may write need not be allowed to read the configuration; then Kafka's default has to do."""
+    try:
+        configs = {config.name: config.value for config in Admin(cluster).describe_configs(name)}
+    except (ClientError, KafkaError):
+        return MESSAGE_SIZE_BYTES_MAX
+    return int(configs.get("max.message.bytes") or MESSAGE_SIZE_BYTES_MAX)
