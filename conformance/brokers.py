@@ -2,63 +2,57 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from conformance.reference.kafka import ApacheKafka
+from oncelog.testing import Broker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
 APACHE = "apache"
 ONCELOG = "oncelog"
-STOP_TIMEOUT_S = 30.0
-_ADDRESS = re.compile(r"\b127\.0\.0\.1:\d+\b")
 
 
-def open_broker(name: str) -> AbstractContextManager[str]:
-    """Yields the bootstrap address."""
+class Running(NamedTuple):
+    """A broker that serves; `crash` kills it with SIGKILL and starts it again on its data and its port."""
+
+    address: str
+    crash: Callable[[], None] | None
+
+
+def open_broker(name: str, settings: Mapping[str, str] | None = None) -> AbstractContextManager[Running]:
     if name == APACHE:
-        return _apache()
+        return _apache(settings)
     if name == ONCELOG:
-        return _oncelog()
+        return _oncelog(settings)
     return _running(name)
 
 
 @contextmanager
-def _apache() -> Iterator[str]:
-    with ApacheKafka() as kafka:
-        yield kafka.bootstrap_servers
+def _apache(settings: Mapping[str, str] | None) -> Iterator[Running]:
+    with ApacheKafka(settings) as kafka:
+
+        def crash() -> None:
+            kafka.kill()
+            kafka.start()
+
+        yield Running(kafka.bootstrap_servers, crash)
 
 
 @contextmanager
-def _running(address: str) -> Iterator[str]:
-    yield address
+def _oncelog(settings: Mapping[str, str] | None) -> Iterator[Running]:
+    with Broker(settings, subprocess=True) as broker:
+
+        def crash() -> None:
+            broker.kill()
+            broker.start()
+
+        yield Running(broker.bootstrap_servers, crash)
 
 
 @contextmanager
-def _oncelog() -> Iterator[str]:
-    program = Path(sys.executable).with_name("oncelog")
-    with tempfile.TemporaryDirectory(prefix="oncelog-") as directory:
-        command = [str(program), "serve", "--data", directory, "--listen", "127.0.0.1:0"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
-        assert process.stdout is not None
-        try:
-            yield _read_address(process.stdout)
-        finally:
-            process.terminate()
-            process.wait(STOP_TIMEOUT_S)
-            process.stdout.close()
-
-
-def _read_address(stdout: IO[str]) -> str:
-    for line in stdout:
-        if (found := _ADDRESS.search(line)) is not None:
-            return found[0]
-    raise RuntimeError("oncelog ended before it said where it listens")
+def _running(address: str) -> Iterator[Running]:
+    yield Running(address, None)

@@ -77,6 +77,66 @@ class Client(Protocol):
         """The offset for `earliest`, `latest`, another of Kafka's names, or a time in milliseconds."""
         ...
 
+    def open_consumer(
+        self,
+        topic: str,
+        group: str,
+        *,
+        protocol: str = "classic",
+        instance: str | None = None,
+        isolation: str = "read_uncommitted",
+    ) -> GroupConsumer:
+        """A member of a group that reads the topic from its beginning and commits when told to."""
+        ...
+
+    def open_producer(self, transactional_id: str | None, *, timeout_ms: int = 60_000) -> TransactionalProducer:
+        """An idempotent producer; with an id, a transactional one that is not initialized yet."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class GroupConsumer(Protocol):
+    """Calls raise ClientError as those of a client do."""
+
+    def poll(self, seconds: float) -> list[Json]:
+        """The records that came, each as partition, offset and value."""
+        ...
+
+    def assigned(self) -> int:
+        """How many partitions the group gave to this member."""
+        ...
+
+    def commit(self) -> Json:
+        """Commit what was polled."""
+        ...
+
+    def committed(self, partition: int) -> Json:
+        """The group's offset, None if there is none."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class TransactionalProducer(Protocol):
+    """Calls raise ClientError as those of a client do."""
+
+    def init(self) -> None: ...
+
+    def begin(self) -> None: ...
+
+    def send(self, topic: str, value: bytes) -> Json:
+        """Send to partition 0 and wait for the answer: its offset."""
+        ...
+
+    def send_offset(self, consumer: GroupConsumer, topic: str, offset: int) -> None:
+        """The offset of partition 0, as part of the transaction, for the consumer's group."""
+        ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
     def close(self) -> None: ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -22,7 +23,11 @@ from conformance.client import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from conformance.client import GroupConsumer
+
+    Runner = Callable[[Coroutine[Any, Any, Any]], Any]
 
 T = TypeVar("T")
 
@@ -98,6 +103,34 @@ class AioKafkaClient:
             raise UnsupportedError("aiokafka waits for an absent partition for ever")
         return self._run(self._list_offset(TopicPartition(topic, partition), spec))
 
+    def open_consumer(
+        self,
+        topic: str,
+        group: str,
+        *,
+        protocol: str = "classic",
+        instance: str | None = None,
+        isolation: str = "read_uncommitted",
+    ) -> AioKafkaConsumer:
+        if protocol != "classic":
+            raise UnsupportedError(f"group protocol {protocol}")
+        settings = self._common | {
+            "group_id": group,
+            "group_instance_id": instance,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "isolation_level": isolation,
+        }
+        return AioKafkaConsumer(self._run, topic, settings)
+
+    def open_producer(self, transactional_id: str | None, *, timeout_ms: int = 60_000) -> AioKafkaProducer:
+        settings = self._common | {
+            "enable_idempotence": True,
+            "transactional_id": transactional_id,
+            "transaction_timeout_ms": timeout_ms,
+        }
+        return AioKafkaProducer(self._run, settings)
+
     def close(self) -> None:
         self._run(self._admin.close())
         self._runner.close()
@@ -151,6 +184,88 @@ class AioKafkaClient:
             return None if found is None else {"offset": found.offset, "timestamp_ms": found.timestamp}
         finally:
             await consumer.stop()
+
+
+class AioKafkaConsumer:
+    """Starts with its first call: aiokafka's start waits until the group has given it partitions."""
+
+    def __init__(self, run: Runner, topic: str, settings: dict[str, Any]) -> None:
+        self._run, self._topic, self._settings = run, topic, settings
+        self.group = settings["group_id"]
+        self._consumer = run(self._start())
+
+    def poll(self, seconds: float) -> list[Json]:
+        polled = self._run(self._consumer.getmany(timeout_ms=int(seconds * 1000), max_records=1))
+        return [
+            {"partition": record.partition, "offset": record.offset, "value": show(record.value)}
+            for records in polled.values()
+            for record in records
+        ]
+
+    def assigned(self) -> int:
+        return len(self._consumer.assignment())
+
+    def commit(self) -> Json:
+        self._run(self._consumer.commit())
+        return None
+
+    def committed(self, partition: int) -> Json:
+        offset: int | None = self._run(self._consumer.committed(TopicPartition(self._topic, partition)))
+        return offset
+
+    def close(self) -> None:
+        self._run(self._consumer.stop())
+
+    async def _start(self) -> AIOKafkaConsumer:
+        consumer = AIOKafkaConsumer(self._topic, **self._settings)
+        await consumer.start()
+        return consumer
+
+
+class AioKafkaProducer:
+    def __init__(self, run: Runner, settings: dict[str, Any]) -> None:
+        self._run, self._settings = run, settings
+        self._transactional = settings["transactional_id"] is not None
+        self._producer: AIOKafkaProducer | None = None
+        if not self._transactional:
+            self.init()
+
+    def init(self) -> None:
+        """aiokafka initializes transactions when it starts."""
+        self._producer = self._run(self._start())
+
+    def begin(self) -> None:
+        self._run(self._started.begin_transaction())
+
+    def send(self, topic: str, value: bytes) -> Json:
+        sent = self._run(self._started.send_and_wait(topic, value=value, partition=0))
+        return {"offset": sent.offset}
+
+    def send_offset(self, consumer: GroupConsumer, topic: str, offset: int) -> None:
+        assert isinstance(consumer, AioKafkaConsumer)
+        offsets = {TopicPartition(topic, 0): offset}
+        self._run(self._started.send_offsets_to_transaction(offsets, consumer.group))
+
+    def commit(self) -> None:
+        self._run(self._started.commit_transaction())
+
+    def abort(self) -> None:
+        self._run(self._started.abort_transaction())
+
+    def close(self) -> None:
+        if self._producer is not None:
+            with suppress(ClientError):
+                self._run(self._producer.stop())
+
+    @property
+    def _started(self) -> AIOKafkaProducer:
+        assert self._producer is not None, "init comes first"
+        return self._producer
+
+    async def _start(self) -> AIOKafkaProducer:
+        producer = AIOKafkaProducer(**self._settings)
+        await producer.start()
+        return producer
 
 
 async def _send(producer: AIOKafkaProducer, topic: str, record: Record) -> Json:

@@ -1,7 +1,8 @@
-"""confluent-kafka, which is lib"""
+"""confluent-kafka, which is librdkafka."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import (
@@ -36,8 +37,10 @@ from conformance.client import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
+
+    from conformance.client import GroupConsumer
 
 _SPECS: dict[str, Any] = {
     "earliest": OffsetSpec.earliest,
@@ -165,8 +168,116 @@ class ConfluentClient:
         found = _only(lambda: self._admin.list_offsets({TopicPartition(topic, partition): wanted}))
         return {"offset": found.offset, "timestamp_ms": found.timestamp, "leader_epoch": found.leader_epoch}
 
+    def open_consumer(
+        self,
+        topic: str,
+        group: str,
+        *,
+        protocol: str = "classic",
+        instance: str | None = None,
+        isolation: str = "read_uncommitted",
+    ) -> ConfluentConsumer:
+        settings: dict[str, Any] = self._common | {
+            "group.id": group,
+            "group.protocol": protocol,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+        }
+        if instance is not None:
+            settings["group.instance.id"] = instance
+        return ConfluentConsumer(settings, topic)
+
+    def open_producer(self, transactional_id: str | None, *, timeout_ms: int = 60_000) -> ConfluentProducer:
+        settings: dict[str, Any] = self._common | {"enable.idempotence": True, "linger.ms": 0}
+        if transactional_id is not None:
+            settings |= {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms}
+        return ConfluentProducer(settings)
+
     def close(self) -> None:
         """An AdminClient has no close; librdkafka ends it when it is collected."""
+
+
+class ConfluentConsumer:
+    def __init__(self, settings: dict[str, Any], topic: str) -> None:
+        self._topic = topic
+        self.consumer = Consumer(settings)
+        self.consumer.subscribe([topic])
+
+    def poll(self, seconds: float) -> list[Json]:
+        with _errors():
+            message = self.consumer.poll(seconds)
+        if message is None:
+            return []
+        if (error := message.error()) is not None:
+            raise ClientError(error.name())
+        return [{"partition": message.partition(), "offset": message.offset(), "value": show(message.value())}]
+
+    def assigned(self) -> int:
+        return len(self.consumer.assignment())
+
+    def commit(self) -> Json:
+        with _errors():
+            return sorted([part.partition, part.offset] for part in self.consumer.commit(asynchronous=False) or ())
+
+    def committed(self, partition: int) -> Json:
+        with _errors():
+            (found,) = self.consumer.committed([TopicPartition(self._topic, partition)], OPERATION_TIMEOUT_S)
+        return found.offset if found.offset >= 0 else None
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class ConfluentProducer:
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._producer = Producer(settings)
+
+    def init(self) -> None:
+        with _errors():
+            self._producer.init_transactions(OPERATION_TIMEOUT_S)
+
+    def begin(self) -> None:
+        with _errors():
+            self._producer.begin_transaction()
+
+    def send(self, topic: str, value: bytes) -> Json:
+        sent: list[Any] = []
+        with _errors():
+            self._producer.produce(topic, value, partition=0, on_delivery=lambda *seen: sent.append(seen))
+            self._producer.flush(OPERATION_TIMEOUT_S)
+        if not sent:
+            raise ClientError("no answer in time")
+        error, message = sent[0]
+        if error is not None:
+            raise ClientError(error.name())
+        return {"offset": message.offset()}
+
+    def send_offset(self, consumer: GroupConsumer, topic: str, offset: int) -> None:
+        assert isinstance(consumer, ConfluentConsumer)
+        with _errors():
+            self._producer.send_offsets_to_transaction(
+                [TopicPartition(topic, 0, offset)], consumer.consumer.consumer_group_metadata(), OPERATION_TIMEOUT_S
+            )
+
+    def commit(self) -> None:
+        with _errors():
+            self._producer.commit_transaction(OPERATION_TIMEOUT_S)
+
+    def abort(self) -> None:
+        with _errors():
+            self._producer.abort_transaction(OPERATION_TIMEOUT_S)
+
+    def close(self) -> None:
+        """librdkafka ends a producer when it is collected."""
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        raise ClientError(error.args[0].name()) from error
 
 
 def _only(call: Callable[[], Mapping[Any, Future[Any]]]) -> Any:

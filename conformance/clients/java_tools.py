@@ -20,6 +20,8 @@ from conformance.reference.tools import run_tool
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from conformance.client import GroupConsumer, TransactionalProducer
+
 _NULL = "<null>"
 _EXCEPTION = re.compile(r"\b(?:[a-z]\w*\.)+(\w+(?:Exception|Error))\b")
 _CONFIG_LINE = re.compile(r"^  (?P<name>[\w.]+)=(?P<rest>.*)$", re.MULTILINE)
@@ -106,6 +108,12 @@ class JavaToolsClient:
         if spec == "max-timestamp":
             raise UnsupportedError("the producing tool sets no timestamps, so that the answer is up to the clock")
         return self._run("kafka-get-offsets", f"--topic-partitions={topic}:{partition}", f"--time={spec}").strip()
+
+    def open_consumer(self, topic: str, group: str, **_: object) -> GroupConsumer:
+        raise UnsupportedError("a consumer that goes on between calls")
+
+    def open_producer(self, transactional_id: str | None, *, timeout_ms: int = 60_000) -> TransactionalProducer:
+        raise UnsupportedError("a producer that goes on between calls")
 
     def close(self) -> None:
         """Nothing stays open between calls."""

@@ -16,6 +16,7 @@ from kafka.admin import (
     OffsetTimestamp,
 )
 from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
 
 from conformance.client import (
     OPERATION_TIMEOUT_S,
@@ -31,6 +32,8 @@ from conformance.client import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from conformance.client import GroupConsumer
 
 _SPECS = {
     "earliest": OffsetSpec.EARLIEST,
@@ -172,8 +175,110 @@ class KafkaPythonClient:
             (found,) = self._admin.list_partition_offsets({TopicPartition(topic, partition): wanted}).values()
         return {"offset": found.offset, "timestamp_ms": found.timestamp, "leader_epoch": found.leader_epoch}
 
+    def open_consumer(
+        self,
+        topic: str,
+        group: str,
+        *,
+        protocol: str = "classic",
+        instance: str | None = None,
+        isolation: str = "read_uncommitted",
+    ) -> KafkaPythonConsumer:
+        if protocol != "classic":
+            raise UnsupportedError(f"group protocol {protocol}")
+        return KafkaPythonConsumer(
+            topic,
+            self._common
+            | {
+                "group_id": group,
+                "group_instance_id": instance,
+                "auto_offset_reset": "earliest",
+                "enable_auto_commit": False,
+                "isolation_level": isolation,
+            },
+        )
+
+    def open_producer(self, transactional_id: str | None, *, timeout_ms: int = 60_000) -> KafkaPythonProducer:
+        with _errors():
+            return KafkaPythonProducer(
+                self._common
+                | {
+                    "enable_idempotence": True,
+                    "transactional_id": transactional_id,
+                    "transaction_timeout_ms": timeout_ms,
+                }
+            )
+
     def close(self) -> None:
         self._admin.close()
+
+
+class KafkaPythonConsumer:
+    def __init__(self, topic: str, settings: dict[str, Any]) -> None:
+        self._topic = topic
+        with _errors():
+            self.consumer = KafkaConsumer(topic, **settings)
+
+    def poll(self, seconds: float) -> list[Json]:
+        with _errors():
+            polled = self.consumer.poll(seconds * 1000, max_records=1)
+        return [
+            {"partition": record.partition, "offset": record.offset, "value": show(record.value)}
+            for records in polled.values()
+            for record in records
+        ]
+
+    def assigned(self) -> int:
+        return len(self.consumer.assignment())
+
+    def commit(self) -> Json:
+        with _errors():
+            self.consumer.commit()
+        return None
+
+    def committed(self, partition: int) -> Json:
+        with _errors():
+            offset: int | None = self.consumer.committed(TopicPartition(self._topic, partition))
+        return offset
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class KafkaPythonProducer:
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._producer = KafkaProducer(**settings)
+
+    def init(self) -> None:
+        with _errors():
+            self._producer.init_transactions()
+
+    def begin(self) -> None:
+        with _errors():
+            self._producer.begin_transaction()
+
+    def send(self, topic: str, value: bytes) -> Json:
+        with _errors():
+            sent = self._producer.send(topic, value=value, partition=0).get(OPERATION_TIMEOUT_S)
+        return {"offset": sent.offset}
+
+    def send_offset(self, consumer: GroupConsumer, topic: str, offset: int) -> None:
+        assert isinstance(consumer, KafkaPythonConsumer)
+        with _errors():
+            self._producer.send_offsets_to_transaction(
+                {TopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}, consumer.consumer.group_metadata()
+            )
+
+    def commit(self) -> None:
+        with _errors():
+            self._producer.commit_transaction()
+
+    def abort(self) -> None:
+        with _errors():
+            self._producer.abort_transaction()
+
+    def close(self) -> None:
+        self._producer.close(timeout=2)
 
 
 @contextmanager

@@ -15,6 +15,8 @@ class Run(NamedTuple):
 
     run_id: str
     fast: bool = False
+    crash: Callable[[], None] | None = None
+    """Kills the broker and starts it again; None where it belongs to somebody else."""
 
     def topic(self, label: str) -> str:
         return f"conformance-{self.run_id}-{label}"

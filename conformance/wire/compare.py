@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from conformance.observations import Difference, differences
@@ -60,6 +61,7 @@ def _mutate(talk: Talk, key: ApiKey, version: int) -> None:
     first = good_request(key, talk, version)
     talk.say(first, version, "good")
     for label, path, value in mutations(first, version):
+        talk.names.forget()
         request = changed(good_request(key, talk, version), path, value)
         talk.say(request, version, label)
 
@@ -103,14 +105,28 @@ def folded(found: Iterable[Difference]) -> list[Difference]:
     places = list(found)
     refused = tuple(place.path.removesuffix("error_code") for place in places if place.path.endswith("/error_code"))
     return [
-        place for place in places if place.path.endswith("/error_code") or not place.path.startswith(refused)
+        place
+        for place in places
+        if (place.path.endswith("/error_code") or not place.path.startswith(refused)) and not _says_more(place)
     ]
+
+
+def _says_more(place: Difference) -> bool:
+    """We give a reason where Kafka gives none."""
+    return place.path.endswith("/error_message") and not place.expected
 
 
 def _differences(case: str, left: list[Step], right: list[Step]) -> Iterator[Found]:
     for expected, actual in zip(left, right, strict=False):
         if expected[:3] != actual[:3]:
-            yield Found(expected.api.camel, expected.version, case, "the step itself", str(expected)[-1500:], str(actual)[-1500:])
+            yield Found(
+                expected.api.camel,
+                expected.version,
+                case,
+                "the step itself",
+                str(expected)[-1500:],
+                str(actual)[-1500:],
+            )
             return
         name = expected.label if case == f"{expected.api.camel}.{expected.version}" else f"{case}: {expected.label}"
         for place in folded(differences(expected.seen, actual.seen)):
@@ -125,3 +141,10 @@ def _differences(case: str, left: list[Step], right: list[Step]) -> Iterator[Fou
     if len(left) != len(right):
         longer = max(left, right, key=len)[min(len(left), len(right))]
         yield Found(longer.api.camel, longer.version, case, "number of steps", str(len(left)), f"{len(right)} {longer}")
+
+
+def wire_cases(pattern: str = "*") -> list[Case]:
+    """All cases whose name fits the pattern."""
+    from conformance.wire.dialogues import dialogue_cases
+
+    return [case for case in (*generated_cases(), *dialogue_cases()) if fnmatchcase(case.name, pattern)]

@@ -49,7 +49,9 @@ def dialogue_cases() -> Iterator[Case]:
     ):
         api = APIS[key]
         for version in range(api.version_min, api.version_max + 1):
-            yield Case(f"{dialogue.__name__.strip('_').replace('_', ' ')} v{version}", partial(_start, dialogue, version))
+            yield Case(
+                f"{dialogue.__name__.strip('_').replace('_', ' ')} v{version}", partial(_start, dialogue, version)
+            )
 
 
 def _start(dialogue: Callable[[Talk, int], None], version: int, talk: Talk) -> None:
@@ -139,7 +141,9 @@ def _two_classic_members(talk: Talk, version: int) -> None:
         talk.say(second, version, "second gets an id")
     talk.say(
         D.leave_group.LeaveGroupRequest(
-            group_id=group, member_id=joined.member_id, members=[D.leave_group.MemberIdentity(member_id=joined.member_id)]
+            group_id=group,
+            member_id=joined.member_id,
+            members=[D.leave_group.MemberIdentity(member_id=joined.member_id)],
         ),
         _near(ApiKey.LEAVE_GROUP, version),
         "first leaves before it synced",
@@ -161,7 +165,9 @@ def _static_member(talk: Talk, version: int) -> None:
     second = talk.say(request(group), version, "join as a new process")
     if second is not None and second.error_code == 0 and version >= 5:
         fenced = {"group_id": group, "generation_id": first.generation_id, "group_instance_id": "i-1"}
-        talk.say(D.heartbeat.HeartbeatRequest(member_id=first.member_id, **fenced), beat_version, "the former's heartbeat")
+        talk.say(
+            D.heartbeat.HeartbeatRequest(member_id=first.member_id, **fenced), beat_version, "the former's heartbeat"
+        )
         talk.say(D.heartbeat.HeartbeatRequest(member_id=second.member_id, **fenced), beat_version, "the new one's")
         talk.say(
             _sync(group, second.generation_id, second.member_id, instance="i-1"), sync_version, "sync of the new one"
@@ -297,7 +303,9 @@ def _fetch_offsets_of(talk: Talk, group: str, label: str, version: int) -> None:
                     group_id=group,
                     topics=topics
                     and [
-                        api.OffsetFetchRequestTopics(name=name, topic_id=talk.topic_id(name), partition_indexes=[0, 1, 9])
+                        api.OffsetFetchRequestTopics(
+                            name=name, topic_id=talk.topic_id(name), partition_indexes=[0, 1, 9]
+                        )
                         for name in topics
                     ],
                 )
@@ -371,7 +379,10 @@ def _sequences(talk: Talk, version: int) -> None:
     send("magic 3", whole[:16] + b"\x03" + whole[17:])
     send("a base offset", b"\0\0\0\0\0\0\0\x05" + whole[8:])
     send("a control batch", batch(b"a", control=True))
-    send("a transactional batch without id", batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
+    send(
+        "a transactional batch without id",
+        batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),
+    )
     send(
         "a transactional batch of an unknown id",
         batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),
@@ -506,9 +517,7 @@ def _add(name: str, producer_id: int, epoch: int, *topics: str, partitions: tupl
         v3_and_below_transactional_id=name,
         v3_and_below_producer_id=producer_id,
         v3_and_below_producer_epoch=epoch,
-        v3_and_below_topics=[
-            api.AddPartitionsToTxnTopic(name=topic, partitions=list(partitions)) for topic in topics
-        ],
+        v3_and_below_topics=[api.AddPartitionsToTxnTopic(name=topic, partitions=list(partitions)) for topic in topics],
     )
 
 
@@ -529,7 +538,11 @@ def _transactions(talk: Talk, version: int) -> None:
 
     def write(label: str, sequence: int, epoch: int) -> None:
         records = batch(
-            b"%s" % label.encode(), producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True
+            b"%s" % label.encode(),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=True,
         )
         talk.say(produce_request(talk, topic, records, transactional_id=name), produce_version, label)
 
@@ -601,7 +614,8 @@ def _transactional_offsets(talk: Talk, version: int) -> None:
     def commit(label: str, offset: int, *, epoch: int = epoch, **options: Any) -> None:
         partition = api.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
         topics = [
-            api.TxnOffsetCommitRequestTopic(name=topic, partitions=[partition]) for topic in options.pop("topics", [PLAIN])
+            api.TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])
+            for topic in options.pop("topics", [PLAIN])
         ]
         request = api.TxnOffsetCommitRequest(
             transactional_id=name,
@@ -625,7 +639,13 @@ def _transactional_offsets(talk: Talk, version: int) -> None:
     commit("commit for an absent topic", 2, topics=["w-absent", PLAIN])
     commit("commit by a former epoch", 3, epoch=epoch - 1)
     commit("commit of a generation of nobody", 3, generation=4, member="nobody")
-    commit("commit for members of another generation", 3, group=state.CLASSIC, generation=9, member=talk.kept["classic member"])
+    commit(
+        "commit for members of another generation",
+        3,
+        group=state.CLASSIC,
+        generation=9,
+        member=talk.kept["classic member"],
+    )
     _fetch_offsets_of(talk, group, "while open", 6)
     _fetch_unstable(talk, group)
     end_version = 5 if version >= 5 else 3

@@ -51,15 +51,16 @@ D = _Declarations()
 
 @_good(ApiKey.PRODUCE)
 def _produce(talk: Talk, _: int) -> Message:
-    topic = talk.kept.setdefault("produced", None) or talk.create_topic("w-produced")
-    talk.kept["produced"] = topic
+    topic = talk.create_topic(talk.fresh("topic"))
     return state.produce_request(talk, topic, state.batch(b"a", b"b"))
 
 
 @_good(ApiKey.FETCH)
 def _fetch(talk: Talk, _: int) -> Message:
     partitions = [D.fetch.FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1 << 20)]
-    topics = [D.fetch.FetchTopic(topic=name, topic_id=talk.topic_id(name), partitions=partitions) for name in (PLAIN, MIXED)]
+    topics = [
+        D.fetch.FetchTopic(topic=name, topic_id=talk.topic_id(name), partitions=partitions) for name in (PLAIN, MIXED)
+    ]
     return D.fetch.FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, isolation_level=1, topics=topics)
 
 
@@ -184,9 +185,7 @@ def _create_topics(talk: Talk, _: int) -> Message:
 def _delete_topics(talk: Talk, _: int) -> Message:
     api = D.delete_topics
     name = talk.create_topic(talk.fresh("topic"))
-    return api.DeleteTopicsRequest(
-        topics=[api.DeleteTopicState(name=name)], topic_names=[name], timeout_ms=10_000
-    )
+    return api.DeleteTopicsRequest(topics=[api.DeleteTopicState(name=name)], topic_names=[name], timeout_ms=10_000)
 
 
 @_good(ApiKey.DELETE_RECORDS)
@@ -299,7 +298,9 @@ def _describe_configs(_: Talk, __: int) -> Message:
     api = D.describe_configs
     topic = api.DescribeConfigsResource(resource_type=2, resource_name=COMPACT, configuration_keys=None)
     broker = api.DescribeConfigsResource(
-        resource_type=4, resource_name="1", configuration_keys=["num.partitions", "log.retention.ms", "message.max.bytes"]
+        resource_type=4,
+        resource_name="1",
+        configuration_keys=["num.partitions", "log.retention.ms", "message.max.bytes"],
     )
     return api.DescribeConfigsRequest(resources=[topic, broker], include_synonyms=True)
 

@@ -13,13 +13,29 @@ if TYPE_CHECKING:
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 UNKNOWN_UUID = b"\x05" * 16
-STRINGS = {"empty": "", "unknown": "w-unknown", "illegal": "no/such name\u00e9", "long": "x" * 300}
 Path = tuple[str | int, ...]
+Change = tuple[Path, str, Any]
 
 
 def mutations(request: Message, version: int) -> Iterator[tuple[str, Path, Any]]:
-    """Label, place and value of each change; `changed` makes it."""
-    yield from _of_struct(request, version, ())
+    """Label, place and value of each change; `changed` makes it. Strings differ from one request to the next."""
+    where = f"{type(request).__name__.removesuffix('Request')}.{version}"
+    for path, label, value in _of_struct(request, version, ()):
+        if label == "string":
+            for kind, text in _strings(where).items():
+                if text != value:
+                    yield _label(path, kind), path, text
+        else:
+            yield _label(path, label), path, value
+
+
+def _strings(where: str) -> dict[str, str]:
+    return {
+        "empty": "",
+        "unknown": f"unknown-{where}",
+        "illegal": f"no/such name\u00e9 {where}",
+        "long": where.ljust(300, "x"),
+    }
 
 
 def changed(request: Message, path: Path, value: Any) -> Message:
@@ -45,32 +61,34 @@ def copy_of(value: Any) -> Any:
     return copy.copy(value) if not isinstance(value, memoryview) else bytes(value)
 
 
-def _of_struct(value: Struct, version: int, path: Path) -> Iterator[tuple[str, Path, Any]]:
+def _of_struct(value: Struct, version: int, path: Path) -> Iterator[Change]:
     for field in type(value).fields():
         if version in field.versions:
             yield from _of_field(field, getattr(value, field.name), version, (*path, field.name))
 
 
-def _of_field(field: Field, value: Any, version: int, path: Path) -> Iterator[tuple[str, Path, Any]]:
+def _of_field(field: Field, value: Any, version: int, path: Path) -> Iterator[Change]:
     if version in field.nullable and value is not None:
-        yield _label(path, "null"), path, None
+        yield path, "null", None
     yield from _of_value(field.type, value, version, path)
 
 
-def _of_value(kind: FieldType, value: Any, version: int, path: Path) -> Iterator[tuple[str, Path, Any]]:
+def _of_value(kind: FieldType, value: Any, version: int, path: Path) -> Iterator[Change]:
     match kind:
         case ArrayType(element):
             if value:
-                yield _label(path, "empty"), path, []
-                yield _label(path, "twice"), path, [*copy_of(value), copy_of(value[0])]
+                yield path, "empty", []
+                yield path, "twice", [*copy_of(value), copy_of(value[0])]
                 yield from _of_value(element, value[0], version, (*path, 0))
         case StructType():
             if value is not None:
                 yield from _of_struct(value, version, path)
         case Fixed() | Sized():
+            if kind.name == "string":
+                yield path, "string", value
             for label, bad in _scalars(kind, value):
                 if bad != value:
-                    yield _label(path, label), path, bad
+                    yield path, label, bad
 
 
 def _scalars(kind: Fixed | Sized, value: Any) -> Iterator[tuple[str, Any]]:
@@ -82,7 +100,7 @@ def _scalars(kind: Fixed | Sized, value: Any) -> Iterator[tuple[str, Any]]:
         case "uuid":
             yield from {"zero": ZERO_UUID, "unknown": UNKNOWN_UUID}.items()
         case "string":
-            yield from STRINGS.items()
+            return
         case "bytes" | "records":
             yield from {"empty": b"", "garbage": b"\x00\x01garbage"}.items()
         case _:

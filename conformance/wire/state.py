@@ -11,8 +11,8 @@ from oncelog.protocol.compiler import encode
 from oncelog.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from oncelog.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from oncelog.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from oncelog.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from oncelog.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from oncelog.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from oncelog.protocol.messages.end_txn import EndTxnRequest
 from oncelog.protocol.messages.find_coordinator import FindCoordinatorRequest
 from oncelog.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -185,7 +185,9 @@ def join_alone(talk: Talk, group: str, **options: Any) -> str:
     member = str(answer.member_id)
     assignment = SyncGroupRequestAssignment(member_id=member, assignment=b"its assignment")
     talk.ask(
-        SyncGroupRequest(group_id=group, generation_id=answer.generation_id, member_id=member, assignments=[assignment]),
+        SyncGroupRequest(
+            group_id=group, generation_id=answer.generation_id, member_id=member, assignments=[assignment]
+        ),
         2,
     )
     return member

@@ -48,7 +48,7 @@ class Talk:
 
     def begin(self, case: str) -> None:
         """From here on, names are fresh and numbers of ids begin anew."""
-        self._case, self._count, self.steps = case, 0, []
+        self._case, self._count, self.steps = case.replace(" ", "-"), 0, []
         self.names.forget()
 
     def fresh(self, what: str) -> str:

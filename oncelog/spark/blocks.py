@@ -33,15 +33,13 @@ from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.errors import BadRow
 from oncelog.spark.options import SinkOptions
 from oncelog.spark.partitions import Int32s, choose_partitions
+from oncelog.spark.topics import TopicPlan, describe_topic
 
 encode_records: Callable[..., tuple[bytes, int, int]]
 try:
     from oncelog.protocol.records._native import encode_records
 except ImportError:
     from oncelog.protocol.records.columns import encode_records
-
-MESSAGE_SIZE_BYTES_MAX = 1_048_588
-"""Kafka's default for the largest batch of a topic."""
 
 BLOCK_SCHEMA = "lane int, topic string, partition int, task int, block int, records int, batch binary"
 _ARROW_SCHEMA = pa.schema(
@@ -55,11 +53,6 @@ _ARROW_SCHEMA = pa.schema(
         ("batch", pa.binary()),
     ]
 )
-
-
-class TopicPlan(NamedTuple):
-    partition_count: int
-    message_size_bytes_max: int = MESSAGE_SIZE_BYTES_MAX
 
 
 class EncodePlan(NamedTuple):
@@ -220,8 +213,9 @@ def binary_column(array: Any) -> Column | None:
     """The buffers of an Arrow array of binary or string."""
     if array.null_count == len(array):
         return None
-    validity, offsets, data = array.cast(pa.binary()).buffers()
-    return Column(memoryview(offsets), _view(data), _view(validity), array.offset)
+    binary = array.cast(pa.binary())
+    validity, offsets, data = binary.buffers()
+    return Column(memoryview(offsets), _view(data), _view(validity), binary.offset)
 
 
 def header_columns(array: Any) -> tuple[Column | None, Column | None, Column | None]:
@@ -247,13 +241,13 @@ def _timestamps(batch: Any) -> Any:
         return np.full(batch.num_rows, now_ms, dtype=np.int64)
     given = batch.column("timestamp").cast(pa.int64())
     found = given.fill_null(now_ms * 1000).to_numpy(zero_copy_only=False)
+    if found.min() < 0:
+        raise BadRow("a timestamp lies before 1970, which Kafka cannot express")
     return np.ascontiguousarray(found // 1000, dtype=np.int64)
 
 
 def ask_topic(options: SinkOptions, name: str) -> TopicPlan:
     """For a topic that only the rows name: ask the cluster, once in a task."""
-    from oncelog.spark.topics import describe_topic
-
     try:
         with SinkCluster.open(options) as cluster:
             return describe_topic(cluster, name)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
 from oncelog.client.errors import ClientError
 from oncelog.protocol.errors import KafkaError
-from oncelog.spark.blocks import MESSAGE_SIZE_BYTES_MAX, TopicPlan
+
+MESSAGE_SIZE_BYTES_MAX = 1_048_588
+"""Kafka's default for the largest batch of a topic."""
+
+
+class TopicPlan(NamedTuple):
+    partition_count: int
+    message_size_bytes_max: int = MESSAGE_SIZE_BYTES_MAX
 
 
 def describe_topic(cluster: Cluster, name: str) -> TopicPlan:

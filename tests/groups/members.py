@@ -14,6 +14,13 @@ Partition = tuple[str, int]
 
 WAIT_S_MAX = 30.0
 
+CONFLUENT = {
+    "log_level": 0,
+    "reconnect.backoff.max.ms": 200,
+    # librdkafka 2.16 can lose a request for good while it begins anew from the bootstrap servers (KIP-899).
+    "metadata.recovery.strategy": "none",
+}
+
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait until it holds, or fail."""
@@ -68,7 +75,7 @@ class ConfluentMember(Member):
         from confluent_kafka import Consumer, KafkaError, KafkaException
 
         def on_error(error: KafkaError) -> None:
-            if error.code() == KafkaError._FATAL:
+            if error.fatal():
                 self.failure = KafkaException(error)
 
         consumer = Consumer(
@@ -79,8 +86,7 @@ class ConfluentMember(Member):
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "heartbeat.interval.ms": 200,
-                "reconnect.backoff.max.ms": 200,
-                "log_level": 0,
+                **CONFLUENT,
                 **{name.replace("_", "."): value for name, value in self._options.items()},
             }
         )
@@ -180,7 +186,7 @@ class Admin:
         from confluent_kafka.admin import AdminClient
 
         self.address = bootstrap_servers
-        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+        self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, **CONFLUENT})
 
     def new_topic(self, partition_count: int = 4) -> str:
         from confluent_kafka.admin import NewTopic

@@ -63,13 +63,13 @@ def test_members_come_and_go(broker: Broker, admin: Admin, group_id: str, assign
     until(lambda: len(first.received) + len(second.received) >= 40)
     assert sorted(first.received + second.received) == [(p, o) for p in range(4) for o in range(10)]
     until(lambda: admin.committed(group_id) == dict.fromkeys(ALL, 10))
+    until(lambda: admin.group(group_id).state.name == "STABLE")
     described = admin.group(group_id)
-    assert (described.type.name, described.state.name) == ("CONSUMER", "STABLE")
-    assert described.partition_assignor == assignor
+    assert (described.type.name, described.partition_assignor) == ("CONSUMER", assignor)
     second.stop()
     until(lambda: shared(first))
     first.stop()
-    assert admin.group(group_id).state.name == "EMPTY"
+    until(lambda: admin.group(group_id).state.name == "EMPTY")
     assert admin.committed(group_id) == dict.fromkeys(ALL, 10)
     admin.delete_group(group_id)
     assert group_id not in admin.groups()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -16,8 +17,11 @@ from members import MEMBERS, Admin, AioKafkaMember, ConfluentMember, KafkaPython
 
 from oncelog.testing import Broker
 
-# kafka-python reads its schemas in a way that Python 3.11 calls deprecated.
-pytestmark = pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")
+pytestmark = [
+    # kafka-python reads its schemas in a way that Python 3.11 calls deprecated, and forgets to close sockets.
+    pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
 
 ALL = {0, 1, 2, 3}
 
@@ -31,6 +35,13 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture(scope="module")
 def admin(broker: Broker) -> Admin:
     return Admin(broker.bootstrap_servers)
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Sockets that were forgotten are found while that is no error."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture

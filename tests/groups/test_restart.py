@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from members import Admin, ConfluentMember, until
+from members import CONFLUENT, Admin, ConfluentMember, until
 
 from oncelog.testing import Broker
 
@@ -38,13 +38,7 @@ def test_commit_that_was_acked_survives_every_crash() -> None:
 
     with Broker({"log.flush.on.ack": True}, subprocess=True) as broker:
         topic = Admin(broker.bootstrap_servers).new_topic(1)
-        options = {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": "g",
-            "log_level": 0,
-            "reconnect.backoff.max.ms": 100,
-        }
-        consumer = Consumer(options)
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", **CONFLUENT})
         for offset in range(1, 5):
             consumer.commit(offsets=[TopicPartition(topic, 0, offset, f"note {offset}")], asynchronous=False)
             broker.kill()

@@ -82,9 +82,7 @@ class ClassicGroup:
         """It came to be by a commit of offsets, and nobody ever joined."""
         return not self.protocol_type and self.is_empty and not self.pending_members
 
-    def check_offset_commit(
-        self, committer: Committer, _: Iterable[tuple[bytes, int]], *, transactional: bool
-    ) -> None:
+    def check_offset_commit(self, committer: Committer, _: Iterable[tuple[bytes, int]], *, transactional: bool) -> None:
         if committer.generation < 0 and self.is_empty:
             # Someone who assigns partitions by hand, or an administrator.
             return

@@ -47,8 +47,9 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
 
 
 def error_reply(_: ApiVersionsRequest, error: KafkaError, __: RequestContext) -> ApiVersionsResponse:
-    """With the versions, so that a client of the future can choose one of ours."""
-    return ApiVersionsResponse(error_code=error.code, api_keys=_api_keys())
+    """A client of the future is told our versions, so that it can choose one of them."""
+    known = _api_keys() if error.code == ErrorCode.UNSUPPORTED_VERSION else []
+    return ApiVersionsResponse(error_code=error.code, api_keys=known)
 
 
 def _api_keys() -> list[ApiVersion]:

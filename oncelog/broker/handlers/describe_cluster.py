@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from oncelog.broker.runtime.authorized_operations import CLUSTER_OPERATIONS
 from oncelog.broker.runtime.cluster import endpoints
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -22,7 +23,7 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
     if request.endpoint_type != _BROKERS:
         raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {request.endpoint_type} does not exist")
     image = context.services.metadata.image
-    return DescribeClusterResponse(
+    response = DescribeClusterResponse(
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         brokers=[
@@ -30,3 +31,6 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
             for broker, host, port in endpoints(image, context)
         ],
     )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oncelog.broker.runtime.authorized_operations import GROUP_OPERATIONS
 from oncelog.broker.runtime.groups import settled
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_groups import (
@@ -19,7 +20,11 @@ NOT_FOUND_FROM = 6
 
 
 async def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
-    return DescribeGroupsResponse(groups=[await _describe(group_id, context) for group_id in request.groups])
+    groups = [await _describe(group_id, context) for group_id in request.groups]
+    if request.include_authorized_operations:
+        for group in groups:
+            group.authorized_operations = GROUP_OPERATIONS
+    return DescribeGroupsResponse(groups=groups)
 
 
 def error_reply(request: DescribeGroupsRequest, error: KafkaError, _: RequestContext) -> DescribeGroupsResponse:

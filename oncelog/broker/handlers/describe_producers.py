@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from oncelog.broker.metadata.topic_names import check_topic_name
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.describe_producers import (
@@ -36,6 +37,7 @@ def error_reply(request: DescribeProducersRequest, error: KafkaError, _: Request
 
 def _describe(topic: str, index: int, context: RequestContext) -> PartitionResponse:
     try:
+        check_topic_name(topic)
         partition = context.services.partitions.leader(topic, index)
         partition.check_online()
     except KafkaError as error:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oncelog.broker.metadata.topic_names import is_legal_topic_name
+from oncelog.broker.runtime.authorized_operations import TOPIC_OPERATIONS
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_topic_partitions import (
@@ -58,12 +60,15 @@ def error_reply(
 def _describe(image: MetadataImage, name: str, first: int, limit: int) -> DescribeTopicPartitionsResponseTopic:
     topic = image.topics.get(name)
     if topic is None:
-        return DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+        legal = is_legal_topic_name(name)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
+        return DescribeTopicPartitionsResponseTopic(error_code=unknown, name=name)
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         topic_id=topic.id,
         is_internal=topic.internal,
         partitions=[_describe_partition(state) for state in topic.partitions[first : first + limit]],
+        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

@@ -25,10 +25,12 @@ _ELECTION_TYPES = (0, 1)
 def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     if request.election_type not in _ELECTION_TYPES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
-    if request.topic_partitions is None:
-        # Asked for all partitions, Kafka mentions only those whose leader it changed.
-        return ElectLeadersResponse()
     image = context.services.metadata.image
+    if request.topic_partitions is None:
+        # Asked for all partitions, Kafka mentions only those whose leader it changed, though all topics.
+        return ElectLeadersResponse(
+            replica_election_results=[ReplicaElectionResult(topic=name) for name in image.topics]
+        )
     return ElectLeadersResponse(
         replica_election_results=[
             ReplicaElectionResult(

@@ -21,6 +21,7 @@ from oncelog.broker.runtime.waiters import FetchWaiter
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.fetch import (
     AbortedTransaction,
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -125,6 +126,7 @@ def _read(request: FetchRequest, wanted: Iterable[SessionPartition], context: Re
             ready = True
             data.append((entry, _failed(asked.partition, error)))
             continue
+        ready = ready or part.diverging_epoch.end_offset >= 0
         count = len(part.records or b"")
         size_bytes += count
         size_bytes_left = max(0, size_bytes_left - count)
@@ -141,7 +143,7 @@ def _find(key: PartitionKey, context: RequestContext) -> Partition:
 def _read_partition(
     partition: Partition, asked: FetchPartition, read_committed: bool, size_bytes_max: int, min_one: bool
 ) -> PartitionData:
-    partition.check_leader_epoch(asked.current_leader_epoch)
+    partition.check_leader_epoch(max(asked.current_leader_epoch, -1))
     partition.check_online()
     log = partition.log
     offset = asked.fetch_offset
@@ -154,6 +156,8 @@ def _read_partition(
         aborted_transactions=[] if read_committed else None,
         records=b"",
     )
+    if asked.last_fetched_epoch >= 0 and _diverges(partition, asked, data):
+        return data
     end_offset = data.last_stable_offset if read_committed else high_watermark
     if offset == end_offset and offset >= data.log_start_offset:
         return data
@@ -175,8 +179,21 @@ def _read_partition(
     return data
 
 
+def _diverges(partition: Partition, asked: FetchPartition, data: PartitionData) -> bool:
+    """Whether the reader's log parts from ours before the offset it asks for (KIP-595); `data` then says where."""
+    epoch, end_offset = partition.end_of_epoch(asked.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch == asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
+        return False
+    data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return True
+
+
 def _failed(index: int, error: KafkaError) -> PartitionData:
-    return PartitionData(partition_index=index, error_code=error.code, high_watermark=-1, records=b"")
+    return PartitionData(
+        partition_index=index, error_code=error.code, high_watermark=-1, aborted_transactions=None, records=b""
+    )
 
 
 def _is_follower(request: FetchRequest) -> bool:

@@ -35,7 +35,7 @@ def handle(request: ListConfigResourcesRequest, context: RequestContext) -> List
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=resource_type)
-            for resource_type in wanted
+            for resource_type in dict.fromkeys(wanted)
             for name in _names(resource_type, image)
         ]
     )

@@ -6,6 +6,8 @@ timestamp (KIP-734), -4 earliest local and -5 latest tiered (KIP-405, KIP-1005; 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.replica.partition import Partition
 from oncelog.broker.runtime.context import RequestContext
@@ -33,14 +35,13 @@ _ISOLATION_LEVELS = (0, 1)
 
 def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     response = ListOffsetsResponse()
-    seen: set[tuple[str, int]] = set()
+    counts = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
     for topic in request.topics:
         answers = []
         for asked in topic.partitions:
             try:
-                if (topic.name, asked.partition_index) in seen:
+                if counts[topic.name, asked.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition stands twice in one request")
-                seen.add((topic.name, asked.partition_index))
                 answers.append(_answer(request, topic.name, asked, context))
             except KafkaError as error:
                 answers.append(

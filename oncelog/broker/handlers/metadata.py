@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from oncelog.broker.metadata.topic_names import is_legal_topic_name
+from oncelog.broker.runtime.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from oncelog.broker.runtime.cluster import endpoints
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.topics import auto_create_topics
@@ -36,17 +37,20 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
     if context.version < _IDS_SINCE and any(asked.topic_id != ZERO_UUID for asked in request.topics or ()):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic ids can be asked for since version {_IDS_SINCE}")
     if _asks_for_all(request, context.version):
-        return _respond(context, [_describe(topic) for topic in image.topics.values()])
+        return _respond(request, context, [_describe(topic) for topic in image.topics.values()])
     missing = _missing_names(request, image)
     if missing and _may_create(request, context):
         return _create_and_respond(request, missing, context)
-    return _respond(context, _look_up(request, image, {}))
+    return _respond(request, context, _look_up(request, image, {}))
 
 
 def error_reply(request: MetadataRequest, error: KafkaError, context: RequestContext) -> MetadataResponse:
     """The same error for every topic of the request; the brokers are told in any case."""
-    topics = [MetadataResponseTopic(error_code=error.code, name=asked.name or "") for asked in request.topics or ()]
-    response = _respond(context, topics)
+    topics = [
+        MetadataResponseTopic(error_code=error.code, name=asked.name or "", topic_id=asked.topic_id)
+        for asked in request.topics or ()
+    ]
+    response = _respond(request, context, topics)
     response.error_code = error.code
     return response
 
@@ -55,7 +59,7 @@ async def _create_and_respond(
     request: MetadataRequest, missing: list[str], context: RequestContext
 ) -> MetadataResponse:
     failures = await auto_create_topics(context.services, missing)
-    return _respond(context, _look_up(request, context.services.metadata.image, failures))
+    return _respond(request, context, _look_up(request, context.services.metadata.image, failures))
 
 
 def _asks_for_all(request: MetadataRequest, version: int) -> bool:
@@ -92,9 +96,7 @@ def _find(asked: MetadataRequestTopic, image: MetadataImage, failures: dict[str,
     if asked.topic_id != ZERO_UUID:
         topic = image.topic_by_id(asked.topic_id)
         if topic is None:
-            return MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=asked.name, topic_id=asked.topic_id
-            )
+            return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
         return _describe(topic)
     name = asked.name or ""
     topic = image.topics.get(name)
@@ -124,12 +126,21 @@ def _describe(topic: TopicImage) -> MetadataResponseTopic:
     )
 
 
-def _respond(context: RequestContext, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+def _respond(
+    request: MetadataRequest, context: RequestContext, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
     image = context.services.metadata.image
     brokers = [
         MetadataResponseBroker(node_id=broker.id, host=host, port=port, rack=broker.rack)
         for broker, host, port in endpoints(image, context)
     ]
-    return MetadataResponse(
+    response = MetadataResponse(
         brokers=brokers, cluster_id=image.cluster_id, controller_id=image.controller_id, topics=topics
     )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.error_code == ErrorCode.NONE:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    return response

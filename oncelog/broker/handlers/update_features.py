@@ -20,10 +20,8 @@ async def handle(request: UpdateFeaturesRequest, context: RequestContext) -> Upd
     return UpdateFeaturesResponse(
         error_code=outcome.code,
         error_message=outcome.message,
-        results=[
-            UpdatableFeatureResult(feature=update.name, error_code=outcome.code, error_message=outcome.message)
-            for update in updates
-        ],
+        # All are updated or none is, and a refusal stands at the top.
+        results=[UpdatableFeatureResult(feature=update.name) for update in updates if not outcome.code],
     )
 
 

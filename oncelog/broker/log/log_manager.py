@@ -29,6 +29,7 @@ from oncelog.broker.log.file_names import DELETE_DIRECTORY, LOG
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.open_files import DEFAULT_MAX, OpenFiles
 from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.recovery import write_topic_id
 
 LOCK = ".lock"
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]*)")
@@ -201,6 +202,8 @@ class LogManager:
             self._directories.add(key)
         log = self.logs.get(key) or self._open(topic, partition, topic_id, now_ms)
         assert log is not None
+        if log.topic_id is None:
+            write_topic_id(log, topic_id)
         if log.topic_id != topic_id:
             raise StorageError(f"{log.directory} belongs to topic id {log.topic_id}, not {topic_id}")
         return log

@@ -10,6 +10,7 @@ refused with a StorageError that says where, and nothing on disk is changed.
 from __future__ import annotations
 
 import os
+import uuid
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log import checkpoints, leader_epochs, producer_snapshot, segment_swap
@@ -73,9 +74,14 @@ def _load_topic_id(log: PartitionLog, sizes: dict[str, int]) -> None:
             log.topic_id = known
             return
     if log.topic_id is not None:
-        path = os.path.join(log.directory, checkpoints.PARTITION_METADATA)
-        content = checkpoints.encode_partition_metadata(log.topic_id)
-        log.add_dirty_file(log.disk.write_new_file(path, content))
+        write_topic_id(log, log.topic_id)
+
+
+def write_topic_id(log: PartitionLog, topic_id: uuid.UUID) -> None:
+    """Note whose log it is, where that is not known: it is new, or a crash came before."""
+    path = os.path.join(log.directory, checkpoints.PARTITION_METADATA)
+    log.add_dirty_file(log.disk.write_new_file(path, checkpoints.encode_partition_metadata(topic_id)))
+    log.topic_id = topic_id
 
 
 def _load_segments(log: PartitionLog, sizes: dict[str, int], now_ms: int) -> list[Segment]:

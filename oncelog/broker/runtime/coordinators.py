@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from oncelog.broker.coordinator.contract import Coordinator, Result
+from oncelog.broker.coordinator.java_order import java_hash
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.shard import Shard
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -31,18 +32,12 @@ R = TypeVar("R")
 CreateTopics = Callable[[list[NewTopic]], Awaitable[list["CreatedTopic"]]]
 
 
-def java_hash(text: str) -> int:
-    """Java's String.hashCode: over UTF-16 code units, in 32 bits with a sign."""
-    value = 0
-    encoded = text.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(encoded), 2):
-        value = (value * 31 + (encoded[index] << 8 | encoded[index + 1])) & 0xFFFFFFFF
-    return value - (1 << 32) if value & 0x80000000 else value
-
-
 def partition_for(key: str, partition_count: int) -> int:
+    """Kafka takes the absolute value of Java's hash, and 0 for the one that has none in 32 bits."""
     value = java_hash(key)
-    return 0 if value == -(1 << 31) else abs(value) % partition_count
+    if value == 1 << 31:
+        return 0
+    return (value if value < 1 << 31 else (1 << 32) - value) % partition_count
 
 
 class CoordinatorHost(Generic[C]):

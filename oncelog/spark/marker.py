@@ -1,0 +1,37 @@
+"""How a committed batch is recognised: the metadata beside the offsets that its transaction commits.
+
+    {"query": "6653a371-…", "batch": 17}
+
+`query` is the id that Spark keeps in the checkpoint, so it outlives restarts and changes with the checkpoint.
+Offsets and rows are committed by one transaction, so the newest batch found here is exactly the newest visible one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Marker(NamedTuple):
+    query: str
+    batch: int
+
+    def encode(self) -> str:
+        return json.dumps({"query": self.query, "batch": self.batch}, separators=(",", ":"))
+
+
+def decode_marker(metadata: str) -> Marker | None:
+    """None for metadata that the sink has not written."""
+    try:
+        found = json.loads(metadata)
+        return Marker(str(found["query"]), int(found["batch"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def newest_marker(metadata: Iterable[str], query: str) -> Marker | None:
+    """The newest batch of this query, or else of the query that was here before."""
+    markers = [marker for marker in map(decode_marker, metadata) if marker is not None]
+    own = [marker for marker in markers if marker.query == query]
+    return max(own or markers, key=lambda marker: marker.batch, default=None)

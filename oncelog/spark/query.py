@@ -1,0 +1,67 @@
+"""What Spark knows about the running query and does not tell a foreachBatch function.
+
+The query's id is a local property of the thread. The source's offsets are read from the query's own log of offsets,
+through the JVM. They are wanted for lag tools; a source that is not Kafka, or a Spark that hides the log, costs the
+reports of lag and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from oncelog.client.cluster import TopicPartition
+
+_QUERY_ID = "sql.streaming.queryId"
+_KAFKA_SOURCES = ("KafkaMicroBatchStream", "KafkaSource")
+
+
+class QueryState(NamedTuple):
+    query_id: str
+    run_id: str
+    """Changes with every start of the query; empty where the JVM does not tell it."""
+    source_offsets: dict[TopicPartition, int]
+    """Where each partition of each Kafka source ends in this batch."""
+
+
+def read_query(spark: Any, batch_id: int) -> QueryState:
+    query_id = spark.sparkContext.getLocalProperty(_QUERY_ID) or ""
+    execution = _execution(spark, query_id)
+    if execution is None:
+        return QueryState(query_id, "", {})
+    return QueryState(query_id, execution.runId().toString(), _source_offsets(execution, batch_id))
+
+
+def is_running(spark: Any, query: QueryState) -> bool:
+    execution = _execution(spark, query.query_id)
+    return execution is not None and execution.runId().toString() == query.run_id and bool(execution.isActive())
+
+
+def _execution(spark: Any, query_id: str) -> Any:
+    """The JVM's object of the query; the session of a batch is a clone, so only the shared state knows it."""
+    if not query_id:
+        return None
+    queries = spark._jsparkSession.sharedState().activeStreamingQueries()
+    return queries.get(spark.sparkContext._jvm.java.util.UUID.fromString(query_id))
+
+
+def _source_offsets(execution: Any, batch_id: int) -> dict[TopicPartition, int]:
+    logged = execution.offsetLog().get(batch_id)
+    if not logged.isDefined():
+        return {}
+    sources, offsets = execution.sources(), logged.get().offsets()
+    found: dict[TopicPartition, int] = {}
+    for index in range(min(sources.size(), offsets.size())):
+        is_kafka = sources.apply(index).getClass().getSimpleName() in _KAFKA_SOURCES
+        if is_kafka and offsets.apply(index).isDefined():
+            found |= parse_kafka_offsets(offsets.apply(index).get().json())
+    return found
+
+
+def parse_kafka_offsets(text: str) -> dict[TopicPartition, int]:
+    """`{"topic": {"0": 17}}`, as Spark's Kafka source writes it into the checkpoint."""
+    return {
+        (topic, int(partition)): int(offset)
+        for topic, partitions in json.loads(text).items()
+        for partition, offset in partitions.items()
+    }

@@ -1,0 +1,322 @@
+"""`exactly_once_sink`: one micro-batch of a streaming query is one Kafka transaction.
+
+For each batch the driver
+
+1. looks up what the last transaction committed, and skips a batch that is in it;
+2. has the rows encoded into blocks where they are, and the blocks brought together by partition, so that each output
+   partition is written by one task;
+3. adds the partitions to the transaction; the tasks write with the driver's producer id and epoch;
+4. commits the source's offsets with the batch's number in the same transaction, and ends it.
+
+Whatever goes wrong before the end leaves an open transaction. It is aborted by the next bump of the epoch, in this
+driver or in the one that replaces it, and nobody with an older epoch can write any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from oncelog.client.cluster import Backoff, TopicPartition
+from oncelog.client.errors import ClientError, UnknownTopic
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.records.batch import SEQUENCE_MASK
+from oncelog.spark.blocks import BLOCK_SCHEMA, EncodePlan
+from oncelog.spark.cluster import SinkCluster
+from oncelog.spark.columns import check_columns
+from oncelog.spark.errors import Repeat, SinkError, TransactionalIdInUse
+from oncelog.spark.marker import Marker, newest_marker
+from oncelog.spark.options import SinkOptions, parse_options
+from oncelog.spark.partitions import lane_keys
+from oncelog.spark.query import QueryState, is_running, read_query
+from oncelog.spark.tasks import encode_task, write_task
+from oncelog.spark.topics import TopicPlan, describe_topic
+from oncelog.spark.transaction import CommittedOffset, Transactions
+from oncelog.spark.writing import (
+    ATTEMPT_COLUMN,
+    FAILED,
+    RESULT_SCHEMA,
+    WRITTEN,
+    WritePlan,
+    WriteResult,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+logger = logging.getLogger(__name__)
+
+ADDED_UNSEEN_MAX = 32
+"""Up to so many partitions join the transaction without being asked whether they get a row."""
+
+ARROW_BATCH_SIZE_BYTES = 16 * 1024 * 1024
+_ATTEMPT_EXPRESSION = "java_method('java.lang.Thread', 'currentThread')"
+_BAD_ROW = re.compile(r"BadRow: (.*)")
+
+_owners: dict[str, QueryState] = {}
+_owners_lock = threading.Lock()
+
+
+class BatchReport(NamedTuple):
+    """What became of a batch."""
+
+    batch_id: int
+    records: int
+    size_bytes: int
+    partitions: int
+    runs: int
+    skipped: bool
+    producer_id: int
+    epoch: int
+
+
+def exactly_once_sink(
+    bootstrap: str, *, transactional_id: str, topic: str | None = None, adopt: bool = False, **options: object
+) -> ExactlyOnceSink:
+    """A function for `writeStream.foreachBatch`.
+
+    Rows have a column `value` and, as they like, `key`, `headers`, `topic`, `partition` and `timestamp`; `topic`
+    here overrides the column. Further options are the producer's settings as `kafka.*`, given as
+    `**{"kafka.compression.type": "zstd"}`. The checkpoint and the transactional id belong together: with `adopt`,
+    a query takes over an id whose last batch came from another checkpoint.
+    """
+    return ExactlyOnceSink(parse_options(bootstrap, transactional_id, topic, adopt, options))
+
+
+class ExactlyOnceSink:
+    """Called by Spark with each batch, always from the thread of its query."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.options = options
+        self.last_report: BatchReport | None = None
+        self._cluster: SinkCluster | None = None
+        self._transactions: Transactions | None = None
+        self._newest: Marker | None = None
+        self._fence_due = True
+        self._adopted = False
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        columns = check_columns(batch.schema, self.options.topic)
+        _check_session(batch.sparkSession)
+        query = read_query(batch.sparkSession, batch_id)
+        self._claim(batch.sparkSession, query)
+        try:
+            self.last_report = self._run(batch.select(*columns), batch_id, query)
+        except UnknownTopic as error:
+            raise SinkError(f"{error}; the sink does not create topics") from None
+        except (ClientError, KafkaError) as error:
+            raise SinkError(f"batch {batch_id} is not committed: {error}") from error
+
+    def close(self) -> None:
+        """Closes the connections; the sink opens them again if it is used again."""
+        if self._cluster is not None:
+            self._cluster.close()
+
+    # -- before the batch ------------------------------------------------------------------------------------
+
+    def _claim(self, spark: Any, query: QueryState) -> None:
+        """Two queries of one application would fence each other for ever; the second is told so."""
+        with _owners_lock:
+            owner = _owners.get(self.options.transactional_id)
+            if owner is not None and owner.run_id != query.run_id and is_running(spark, owner):
+                raise TransactionalIdInUse(
+                    f"the transactional id {self.options.transactional_id!r} is in use by the running query"
+                    f" {owner.query_id}; each query needs one of its own"
+                )
+            if owner is None or owner.run_id != query.run_id:
+                self._fence_due = True
+            _owners[self.options.transactional_id] = query
+
+    def _fence(self, query: QueryState) -> Transactions:
+        """A new epoch, and what was committed under the ones before."""
+        if self._cluster is None or self._transactions is None:
+            self._cluster = SinkCluster.open(self.options)
+            self._transactions = Transactions(self._cluster, self.options)
+        self._transactions.fence()
+        committed = self._transactions.committed()
+        self._newest = newest_marker((each.metadata for each in committed.values()), query.query_id)
+        self._fence_due = False
+        return self._transactions
+
+    def _is_committed(self, batch_id: int, query: QueryState) -> bool:
+        newest = self._newest
+        if newest is None:
+            return False
+        if newest.query != query.query_id:
+            if not (self.options.adopt or self._adopted):
+                raise SinkError(
+                    f"the transactional id {self.options.transactional_id!r} belongs to query {newest.query}, which"
+                    f" has committed batch {newest.batch}; this is query {query.query_id}. Use the checkpoint of that"
+                    " query, or another transactional id, or adopt=True to begin anew"
+                )
+            self._adopted = True
+            return False
+        if batch_id < newest.batch:
+            raise SinkError(
+                f"batch {newest.batch} of this query is committed already, and Spark runs batch {batch_id}: the"
+                " checkpoint is older than the output. Restore the newest checkpoint, or begin anew with adopt=True"
+                " and a new checkpoint"
+            )
+        return batch_id == newest.batch
+
+    # -- the batch -------------------------------------------------------------------------------------------
+
+    def _run(self, rows: DataFrame, batch_id: int, query: QueryState) -> BatchReport:
+        backoff = Backoff(self.options.delivery_timeout_ms)
+        for run in range(1, self.options.runs_max + 1):
+            transactions = self._fence(query) if self._fence_due else self._transactions
+            assert transactions is not None
+            if self._is_committed(batch_id, query):
+                logger.warning("batch %d was committed before; it is skipped", batch_id)
+                return self._report(batch_id, [], run, skipped=True)
+            self._fence_due = True
+            try:
+                results = self._write(rows, transactions, batch_id, query)
+            except Repeat as reason:
+                logger.warning("batch %d is aborted and run again: %s", batch_id, reason)
+                if run == self.options.runs_max:
+                    self._fence(query)
+                    raise SinkError(f"batch {batch_id} was aborted {run} times, the last time: {reason}") from None
+                backoff.wait()
+            except BaseException:
+                self._abort(query)
+                raise
+            else:
+                return self._report(batch_id, results, run, skipped=False)
+        raise AssertionError("the last run returns or raises")
+
+    def _abort(self, query: QueryState) -> None:
+        """Aborts at once, so that readers need not wait for the timeout; the reason of the failure matters more."""
+        try:
+            self._fence(query)
+        except (ClientError, KafkaError, SinkError) as error:
+            logger.warning("the open transaction is left to its timeout: %s", error)
+            self._fence_due = True
+
+    def _write(
+        self, rows: DataFrame, transactions: Transactions, batch_id: int, query: QueryState
+    ) -> list[WriteResult]:
+        assert self._cluster is not None
+        assert transactions.identity is not None
+        topics = self._topics()
+        lane_count = self._lane_count(rows, topics)
+        plan = EncodePlan(self.options, topics, lane_keys(lane_count))
+        blocks = rows.mapInArrow(partial(encode_task, plan), BLOCK_SCHEMA)
+        every = [(topic, each) for topic, known in topics.items() for each in range(known.partition_count)]
+        if topics and len(every) <= ADDED_UNSEEN_MAX:
+            results = self._write_blocks(blocks, every, lane_count, transactions)
+        else:
+            blocks = blocks.persist()
+            try:
+                seen = _collect(blocks.select("topic", "partition").distinct())
+                touched = sorted((row["topic"], row["partition"]) for row in seen)
+                results = self._write_blocks(blocks, touched, lane_count, transactions)
+            finally:
+                blocks.unpersist()
+        written = {(each.topic, each.partition): each.records for each in results}
+        offsets = self._offsets(batch_id, query, written)
+        if offsets:
+            transactions.commit_offsets(offsets)
+        if offsets or written:
+            self._fence_due = not transactions.commit()
+        self._newest = Marker(query.query_id, batch_id)
+        for where, records in written.items():
+            before = transactions.next_sequences.get(where, 0)
+            transactions.next_sequences[where] = (before + records) & SEQUENCE_MASK
+        return results
+
+    def _write_blocks(
+        self, blocks: DataFrame, partitions: list[TopicPartition], lane_count: int, transactions: Transactions
+    ) -> list[WriteResult]:
+        from pyspark.sql.functions import expr
+
+        if not partitions:
+            return []
+        assert transactions.identity is not None
+        transactions.add_partitions(partitions)
+        plan = WritePlan(self.options, transactions.identity, dict(transactions.next_sequences))
+        gathered = (
+            blocks.repartition(lane_count, "lane")
+            .sortWithinPartitions("topic", "partition", "task", "block")
+            .withColumn(ATTEMPT_COLUMN, expr(_ATTEMPT_EXPRESSION))
+        )
+        rows = _collect(gathered.mapInArrow(partial(write_task, plan), RESULT_SCHEMA))
+        return check_results([WriteResult(*row) for row in rows])
+
+    def _topics(self) -> dict[str, TopicPlan]:
+        if self.options.topic is None:
+            return {}
+        assert self._cluster is not None
+        cluster, topic = self._cluster, self.options.topic
+        cluster.forget(topic)
+        return {topic: describe_topic(cluster, topic)}
+
+    def _lane_count(self, rows: DataFrame, topics: dict[str, TopicPlan]) -> int:
+        parallelism = max(1, rows.sparkSession.sparkContext.defaultParallelism)
+        partition_count = sum(topic.partition_count for topic in topics.values())
+        return min(partition_count, 2 * parallelism) if topics else parallelism
+
+    def _offsets(
+        self, batch_id: int, query: QueryState, written: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """The source's offsets with the batch's marker; without a Kafka source, the marker alone.
+
+        An offset has to be some partition's, so the marker alone stands at one of the output, where its offset
+        counts batches.
+        """
+        metadata = Marker(query.query_id, batch_id).encode()
+        if query.source_offsets:
+            return {where: CommittedOffset(offset, metadata) for where, offset in query.source_offsets.items()}
+        if self.options.topic is not None:
+            return {(self.options.topic, 0): CommittedOffset(batch_id, metadata)}
+        return {min(written): CommittedOffset(batch_id, metadata)} if written else {}
+
+    def _report(self, batch_id: int, results: list[WriteResult], runs: int, *, skipped: bool) -> BatchReport:
+        assert self._transactions is not None
+        assert self._transactions.identity is not None
+        return BatchReport(
+            batch_id,
+            sum(each.records for each in results),
+            sum(each.size_bytes for each in results),
+            len(results),
+            runs,
+            skipped,
+            *self._transactions.identity,
+        )
+
+
+def check_results(results: list[WriteResult]) -> list[WriteResult]:
+    """Raises Repeat or SinkError unless each partition was written by one task, to its end."""
+    for result in results:
+        if result.status == FAILED:
+            raise SinkError(f"a task could not write: {result.detail}")
+    for result in results:
+        if result.status != WRITTEN:
+            raise Repeat(result.detail)
+    places = [(result.topic, result.partition) for result in results]
+    if len(set(places)) < len(places):
+        raise Repeat("two tasks wrote to one partition")
+    return results
+
+
+def _check_session(spark: Any) -> None:
+    if (spark.sparkContext.getConf().get("spark.speculation") or "false").lower() == "true":
+        raise SinkError(
+            "spark.speculation is on: a speculative copy of a task would abort every batch. Switch it off for this job"
+        )
+    # Blocks are large rows: without a limit in bytes, thousands of them would be put into one Arrow batch.
+    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", ARROW_BATCH_SIZE_BYTES)
+
+
+def _collect(frame: DataFrame) -> list[Any]:
+    """Runs a job; a row that cannot be written comes back as one line."""
+    try:
+        return frame.collect()
+    except Exception as error:
+        found = _BAD_ROW.search(str(error))
+        if found is None:
+            raise
+        raise SinkError(found[1]) from None

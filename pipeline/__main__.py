@@ -1,0 +1,68 @@
+"""`python -m pipeline etl | audit | demo | measure`; the same arguments work with `spark-submit pipeline/__main__.py`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+# Under spark-submit only this file's own directory is on the path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from pipeline.config import ConfigError, add_etl_flags, parse_etl
+from pipeline.jars import JarsMissing
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="etl | audit | demo | measure")
+    add_etl_flags(verbs.add_parser("etl", help="consume, transform, produce, exactly once"))
+    audit = verbs.add_parser("audit", help="prove a run: what was lost, duplicated, aborted, out of order")
+    audit.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
+    audit.add_argument("--input", required=True, metavar="TOPIC")
+    audit.add_argument("--output", required=True, metavar="TOPIC[,TOPIC]", help="several are compared in one report")
+    audit.add_argument("--output-id", default="CAST(value AS STRING)", metavar="SQL",
+                       help="gives PARTITION:OFFSET of the input record that an output record came from")
+    audit.add_argument("--report", default="audit.html", metavar="FILE")
+    audit.add_argument("--master", metavar="URL")
+    demo = verbs.add_parser("demo", help="payments, kills, and the audit of both sinks")
+    demo.add_argument("--broker", choices=("oncelog", "apache"), default="oncelog")
+    demo.add_argument("--records", type=int, default=30_000)
+    demo.add_argument("--kills", type=int, default=3, help="of each sink's run: driver, executor and broker in turn")
+    demo.add_argument("--report", default="demo-report.html", metavar="FILE")
+    demo.add_argument("--seed", type=int, default=1)
+    measure = verbs.add_parser("measure", help="rows per second, beside Spark's own sink")
+    measure.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
+    measure.add_argument("--rows", type=int, default=200_000, help="in a batch")
+    measure.add_argument("--batches", type=int, default=4)
+    measure.add_argument("--turns", type=int, default=2)
+    measure.add_argument("--master", metavar="URL")
+    flags = parser.parse_args(arguments)
+    try:
+        return run(flags)
+    except (ConfigError, JarsMissing) as error:
+        print(f"{flags.verb}: {error}", file=sys.stderr)
+        return 2
+
+
+def run(flags: argparse.Namespace) -> int:
+    if flags.verb == "etl":
+        config = parse_etl(flags)
+        from pipeline.etl import run_etl
+
+        return run_etl(config)
+    if flags.verb == "audit":
+        from pipeline.audit import run_audit
+
+        return run_audit(flags)
+    if flags.verb == "measure":
+        from pipeline.measure import run_measure
+
+        return run_measure(flags)
+    from pipeline.demo import run_demo
+
+    return run_demo(flags)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Runs the ETL job as a process of its own and kills parts of it: driver, executor, broker.
+
+The driver's JVM and its Python are one process group and die together. Executors are JVMs of their own when the
+master is `local-cluster[...]`. The broker is anything with `kill` and `start`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
+WAIT_SECONDS_MAX = 600.0
+ROOT = Path(__file__).parents[1]
+
+
+class KillableBroker(Protocol):
+    @property
+    def bootstrap_servers(self) -> str: ...
+    def kill(self) -> None: ...
+    def start(self) -> None: ...
+
+
+class EtlProcess:
+    """An ETL job that can be killed and started again with the same arguments."""
+
+    def __init__(self, arguments: Sequence[str], log_path: Path) -> None:
+        self._command = [sys.executable, "-m", "pipeline", "etl", *arguments]
+        self.log_path = log_path
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT,
+                start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def exit_code(self) -> int | None:
+        assert self._process is not None
+        return self._process.poll()
+
+    def kill_driver(self) -> None:
+        """SIGKILL to everything but Spark's Python workers, which have groups of their own and must notice."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def kill_executor(self, chooser: random.Random) -> bool:
+        """False if no executor runs in a process of its own."""
+        pids = self.executors()
+        if not pids:
+            return False
+        os.kill(chooser.choice(pids), signal.SIGKILL)
+        return True
+
+    def executors(self) -> list[int]:
+        import psutil
+
+        assert self._process is not None
+        try:
+            children = psutil.Process(self._process.pid).children(recursive=True)
+            return [each.pid for each in children if any(EXECUTOR_CLASS in part for part in each.cmdline())]
+        except psutil.NoSuchProcess:
+            return []
+
+    def wait(self, seconds_max: float = WAIT_SECONDS_MAX) -> int:
+        assert self._process is not None
+        return self._process.wait(seconds_max)
+
+    def terminate(self) -> None:
+        assert self._process is not None
+        self._process.terminate()
+
+    def close(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.kill_driver()
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+
+def run_with_kills(
+    etl: EtlProcess,
+    broker: KillableBroker,
+    kills: Sequence[str],
+    written: Callable[[], int],
+    chooser: random.Random,
+    say: Callable[[str], None],
+) -> list[str]:
+    """Runs the job to its end through the kills, each when the output has grown and a random moment has passed.
+
+    Returns the kills that took place; a job that is through before its time comes is not killed.
+    """
+    done: list[str] = []
+    etl.start()
+    for kill in kills:
+        before = written()
+        if not wait_until(lambda before=before: written() > before or etl.exit_code is not None):  # type: ignore[misc]
+            raise TimeoutError(f"the job makes no progress; its log ends with:\n{etl.log()[-3000:]}")
+        if etl.exit_code is not None:
+            if etl.exit_code == 0:
+                break
+            etl.start()
+            continue
+        time.sleep(chooser.uniform(0, 1.5))
+        say(f"kill: {kill}")
+        if kill == "driver":
+            etl.kill_driver()
+            etl.start()
+        elif kill == "executor":
+            if not etl.kill_executor(chooser):
+                continue
+        else:
+            broker.kill()
+            broker.start()
+        done.append(kill)
+    # A query may fail while its broker is away for long; whoever runs it starts it again.
+    for _ in range(5):
+        if etl.wait() == 0:
+            return done
+        say("the job ended with an error and is started again")
+        etl.start()
+    raise RuntimeError(f"the job fails again and again; its log ends with:\n{etl.log()[-3000:]}")
+
+
+def wait_until(condition: Callable[[], bool], seconds_max: float = WAIT_SECONDS_MAX) -> bool:
+    deadline = time.monotonic() + seconds_max
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True

@@ -1,0 +1,111 @@
+"""The settings of the ETL job: from flags, or from a YAML file with the same names, which flags override."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SINKS = ("exactly-once", "spark")
+
+
+class ConfigError(Exception):
+    """One line for a person."""
+
+
+class EtlConfig(NamedTuple):
+    bootstrap: str
+    sources: list[str]
+    checkpoint: str
+    transactional_id: str
+    pattern: str | None = None
+    target: str | None = None
+    sql: str | None = None
+    function: str | None = None
+    master: str | None = None
+    sink: str = "exactly-once"
+    starting: str = "earliest"
+    trigger_seconds: float = 1.0
+    available_now: bool = False
+    max_offsets: int | None = None
+    min_partitions: int | None = None
+    adopt: bool = False
+    source_options: dict[str, str] = {}
+    sink_options: dict[str, str] = {}
+    spark: dict[str, str] = {}
+
+
+def add_etl_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--config", metavar="FILE", help="a YAML file with these settings; flags override it")
+    add("--bootstrap", metavar="HOST:PORT", help="the Kafka cluster")
+    add("--from", dest="sources", metavar="TOPIC[,TOPIC]", help="topics to read, committed records only")
+    add("--pattern", metavar="REGEX", help="read all topics that match, instead of --from")
+    add("--to", dest="target", metavar="TOPIC", help="topic to write; without it the rows have a column `topic`")
+    add("--sql", metavar="FILE", help="a Spark SQL query over the view `source`")
+    add("--function", metavar="MODULE:NAME", help="a Python function from DataFrame to DataFrame, instead of --sql")
+    add("--transactional-id", metavar="ID", help="names the pipeline; also the group that shows its lag")
+    add("--checkpoint", metavar="DIR", help="where Spark keeps its progress")
+    add("--master", metavar="URL", help="Spark's master (default: local[2]); spark-submit's stands")
+    add("--sink", choices=SINKS, help="`spark` is Spark's own sink, which is at-least-once")
+    add("--starting", metavar="WHERE", help="earliest, latest or Spark's JSON, for a new checkpoint")
+    add("--trigger-seconds", type=float, metavar="S", help="a batch at most every S seconds (default: 1)")
+    add("--available-now", action="store_const", const=True, help="stop when all that is there now is done")
+    add("--max-offsets", type=int, metavar="N", help="at most N records in a batch")
+    add("--min-partitions", type=int, metavar="N", help="read with at least N tasks")
+    add("--adopt", action="store_const", const=True, help="begin anew under an id that another checkpoint used")
+    for flag, what in (("--source-option", "source"), ("--sink-option", "sink"), ("--spark", "Spark session")):
+        name = flag.removeprefix("--").replace("-", "_") + ("s" if flag != "--spark" else "")
+        add(flag, dest=name, action="append", metavar="KEY=VALUE", help=f"an option of the {what}; may be repeated")
+
+
+def parse_etl(flags: argparse.Namespace) -> EtlConfig:
+    values = _read_yaml(flags.config) if flags.config else {}
+    given = {name: value for name, value in vars(flags).items() if value is not None}
+    for name in ("source_options", "sink_options", "spark"):
+        values[name] = _pairs(name, values.get(name, {})) | _pairs(name, given.pop(name, []))
+    values |= {name: value for name, value in given.items() if name in EtlConfig._fields}
+    sources = values.get("sources") or []
+    values["sources"] = sources.split(",") if isinstance(sources, str) else list(sources)
+    for name in ("bootstrap", "checkpoint", "transactional_id"):
+        if not values.get(name):
+            raise ConfigError(f"--{name.replace('_', '-')} is missing")
+    config = EtlConfig(**values)
+    if bool(config.sources) == bool(config.pattern):
+        raise ConfigError("give either --from or --pattern")
+    if config.sql and config.function:
+        raise ConfigError("give either --sql or --function")
+    if config.sink not in SINKS:
+        raise ConfigError(f"the sink is one of {', '.join(SINKS)}, not {config.sink!r}")
+    return config
+
+
+def _read_yaml(path: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        read = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not YAML: {str(error).splitlines()[0]}") from None
+    if not isinstance(read, dict):
+        raise ConfigError(f"{path} must hold names and values")
+    names = {"from": "sources", "to": "target"}
+    found = {names.get(key, str(key).replace("-", "_")): value for key, value in read.items()}
+    unknown = sorted(set(found) - set(EtlConfig._fields))
+    if unknown:
+        raise ConfigError(f"{path} has a setting that is not known: {unknown[0]}")
+    return found
+
+
+def _pairs(name: str, given: Any) -> dict[str, str]:
+    if isinstance(given, dict):
+        return {str(key): str(value) for key, value in given.items()}
+    pairs: dict[str, str] = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise ConfigError(f"{name.rstrip('s')}: {each!r} is not KEY=VALUE")
+        pairs[key] = value
+    return pairs

@@ -1,0 +1,151 @@
+"""Consume, transform, produce: topics in, topics out, exactly once.
+
+Each batch prints one line. SIGTERM and SIGINT let the batch that is being written finish, and stop.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from oncelog.spark import ExactlyOnceSink, exactly_once_sink
+from pipeline.config import EtlConfig
+from pipeline.session import spark_session
+from pipeline.transform import apply_transform
+
+POLL_SECONDS = 0.2
+STOP_SECONDS_MAX = 60.0
+
+
+class ReportingSink:
+    """The sink with a line for each batch, and a lock that says when no batch is being written."""
+
+    def __init__(self, sink: ExactlyOnceSink) -> None:
+        self.sink = sink
+        self.writing = threading.Lock()
+
+    def __call__(self, rows: Any, batch_id: int) -> None:
+        started = time.monotonic()
+        with self.writing:
+            self.sink(rows, batch_id)
+        report = self.sink.last_report
+        assert report is not None
+        what = "skipped: it was committed before" if report.skipped else f"{report.records} rows written"
+        again = f", run {report.runs} times" if report.runs > 1 else ""
+        say(
+            f"batch {batch_id}: {what}{again}, transaction {self.sink.options.transactional_id}"
+            f" (producer {report.producer_id}, epoch {report.epoch}), {time.monotonic() - started:.2f} s"
+        )
+
+
+def run_etl(config: EtlConfig) -> int:
+    spark = spark_session(f"oncelog etl {config.transactional_id}", master=config.master, settings=config.spark)
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    try:
+        rows = apply_transform(_read(spark, config), config.sql, config.function)
+        query, lock = _start(rows, config)
+        say(f"started: query {query.id}, {', '.join(config.sources) or config.pattern} to {config.target or 'topics'}")
+        return _follow(query, lock, stopping)
+    finally:
+        spark.stop()
+
+
+def _read(spark: Any, config: EtlConfig) -> Any:
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", config.bootstrap)
+    reader = reader.option("kafka.isolation.level", "read_committed").option("startingOffsets", config.starting)
+    if config.pattern:
+        reader = reader.option("subscribePattern", config.pattern)
+    else:
+        reader = reader.option("subscribe", ",".join(config.sources))
+    if config.max_offsets is not None:
+        reader = reader.option("maxOffsetsPerTrigger", config.max_offsets)
+    if config.min_partitions is not None:
+        reader = reader.option("minPartitions", config.min_partitions)
+    return reader.options(**config.source_options).load()
+
+
+def _start(rows: Any, config: EtlConfig) -> tuple[Any, threading.Lock]:
+    writer = rows.writeStream.option("checkpointLocation", config.checkpoint)
+    if config.available_now:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{config.trigger_seconds} seconds")
+    if config.sink == "spark":
+        writer = writer.format("kafka").option("kafka.bootstrap.servers", config.bootstrap)
+        writer = writer.options(**config.sink_options)
+        if config.target:
+            writer = writer.option("topic", config.target)
+        return writer.start(), threading.Lock()
+    sink = ReportingSink(
+        exactly_once_sink(
+            config.bootstrap,
+            transactional_id=config.transactional_id,
+            topic=config.target,
+            adopt=config.adopt,
+            **config.sink_options,
+        )
+    )
+    return writer.foreachBatch(sink).start(), sink.writing
+
+
+def _follow(query: Any, writing: threading.Lock, stopping: threading.Event) -> int:
+    """Prints progress until the query ends or a signal comes."""
+    shown = -1
+    while query.isActive and not stopping.wait(POLL_SECONDS):
+        shown = _show_progress(query, shown)
+    if stopping.is_set() and query.isActive:
+        say("stopping after the batch that is being written")
+        acquired = writing.acquire(timeout=STOP_SECONDS_MAX)
+        query.stop()
+        if acquired:
+            writing.release()
+    _show_progress(query, shown)
+    failure = query.exception()
+    if failure is not None:
+        print(f"etl: {_reason(str(failure))}", file=sys.stderr, flush=True)
+        return 1
+    say("stopped")
+    return 0
+
+
+def _show_progress(query: Any, shown: int) -> int:
+    progress = query.lastProgress
+    if progress is None or progress["batchId"] == shown:
+        return shown
+    progress = json.loads(progress.json) if hasattr(progress, "json") else progress
+    rate = progress.get("processedRowsPerSecond") or 0.0
+    say(
+        f"batch {progress['batchId']}: {progress['numInputRows']} rows read, {rate:.0f} rows/s,"
+        f" lag {sum(map(lag, progress['sources']))}"
+    )
+    return int(progress["batchId"])
+
+
+def lag(source: dict[str, Any]) -> int:
+    """How many offsets a Kafka source is behind the end of its topics; 0 for sources that do not tell."""
+    ends, latest = source.get("endOffset"), source.get("latestOffset")
+    ends, latest = (json.loads(each) if isinstance(each, str) else each for each in (ends, latest))
+    if not (isinstance(ends, dict) and isinstance(latest, dict)):
+        return 0
+    return sum(
+        max(0, int(end) - int(ends.get(topic, {}).get(partition, end)))
+        for topic, partitions in latest.items()
+        for partition, end in partitions.items()
+    )
+
+
+def _reason(text: str) -> str:
+    """The line that says what went wrong, out of Spark's pages."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if line.startswith("oncelog.")]
+    return named[-1].partition(": ")[2] if named else (lines[0] if lines else "the query failed")
+
+
+def say(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)

@@ -1,0 +1,211 @@
+"""What a topic holds, read without Spark: the evidence for tests, audit and demonstration.
+
+Which records are aborted is worked out from the markers in the log itself, not from what the broker says about
+aborted transactions, so that the broker's word can be held against it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from oncelog.client.cluster import Cluster
+from oncelog.client.consumer import Consumer
+from oncelog.client.errors import ClientError
+from oncelog.client.offsets import LATEST, Isolation, list_offsets
+from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from oncelog.protocol.records.batch import iter_headers
+from oncelog.protocol.records.control import ControlType, decode_control_key
+from oncelog.protocol.records.record import iter_records
+
+FETCH_SIZE_BYTES = 8 * 1024 * 1024
+POLL_SECONDS = 0.02
+
+
+class Seen(NamedTuple):
+    partition: int
+    offset: int
+    value: bytes
+
+
+def read_topic(bootstrap: str, topic: str, isolation: Isolation) -> list[Seen]:
+    with Cluster(bootstrap) as cluster:
+        records = Consumer(cluster, topic, isolation=isolation).records(follow=False)
+        return [Seen(each.partition, each.record.offset, each.record.value or b"") for each in records]
+
+
+def count_end(bootstrap: str, topic: str) -> int:
+    """The sum of the end offsets of a topic, or 0 while its broker is away."""
+    try:
+        with Cluster(bootstrap, timeout_ms=5_000) as cluster:
+            wanted = {(topic, partition): LATEST for partition in cluster.topic(topic).partitions}
+            return sum(found.offset for found in list_offsets(cluster, wanted).values())
+    except (ClientError, KafkaError):
+        return 0
+
+
+def aborted_offsets(bootstrap: str, topic: str) -> set[tuple[int, int]]:
+    """Partition and offset of each record that is followed by its producer's abort marker."""
+    found: set[tuple[int, int]] = set()
+    with Cluster(bootstrap) as cluster:
+        for partition in cluster.topic(topic).partitions:
+            found |= {(partition, offset) for offset in _aborted_in(cluster, topic, partition)}
+    return found
+
+
+def _aborted_in(cluster: Cluster, topic: str, partition: int) -> set[int]:
+    undecided: dict[int, list[int]] = {}
+    aborted: set[int] = set()
+    for data in _raw_fetches(cluster, topic, partition):
+        for position, header in iter_headers(data):
+            batch = data[position : position + header.size_bytes]
+            if not header.is_transactional:
+                continue
+            offsets = undecided.setdefault(header.producer_id, [])
+            if not header.is_control:
+                offsets += [record.offset for record in iter_records(batch)]
+                continue
+            if any(decode_control_key(record.key) == ControlType.ABORT for record in iter_records(batch)):
+                aborted.update(offsets)
+            offsets.clear()
+    return aborted
+
+
+def _raw_fetches(cluster: Cluster, topic: str, partition: int) -> Iterator[memoryview]:
+    end = list_offsets(cluster, {(topic, partition): LATEST})[topic, partition].offset
+    position = 0
+    while position < end:
+        part = FetchPartition(partition=partition, fetch_offset=position, partition_max_bytes=FETCH_SIZE_BYTES)
+        topic_id = cluster.topic(topic).topic_id
+        request = FetchRequest(
+            max_wait_ms=100, min_bytes=1, max_bytes=FETCH_SIZE_BYTES, isolation_level=Isolation.READ_UNCOMMITTED,
+            topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=[part])],
+        )  # fmt: skip
+        connection = cluster.connection(cluster.leader_id(topic, partition))
+        answer = connection.send(request, FetchResponse)
+        data = memoryview(answer.responses[0].partitions[0].records or b"")
+        yield data
+        headers = [header for _, header in iter_headers(data)]
+        position = headers[-1].last_offset + 1 if headers else end
+
+
+# -- whole batches -------------------------------------------------------------------------------------------------
+
+
+class StableOffsetWatcher(threading.Thread):
+    """A concurrent read_committed reader: notes, again and again, up to where each partition is readable."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(name="stable-offset-watcher", daemon=True)
+        self.seen: dict[int, set[int]] = {}
+        self._servers = bootstrap
+        self._topic = topic
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                with Cluster(self._servers, timeout_ms=5_000) as cluster:
+                    self._watch(cluster)
+            except (ClientError, KafkaError):
+                self._stopping.wait(0.2)
+
+    def _watch(self, cluster: Cluster) -> None:
+        wanted = {(self._topic, partition): LATEST for partition in cluster.topic(self._topic).partitions}
+        while not self._stopping.wait(POLL_SECONDS):
+            found = list_offsets(cluster, wanted, isolation=Isolation.READ_COMMITTED)
+            for (_, partition), stable in found.items():
+                self.seen.setdefault(partition, set()).add(stable.offset)
+
+    def stop(self) -> dict[int, set[int]]:
+        self._stopping.set()
+        self.join()
+        return self.seen
+
+
+def batches_of_checkpoint(checkpoint: str | Path) -> list[dict[str, dict[str, int]]]:
+    """Where the source ended in each batch, from Spark's log of offsets."""
+    logs = sorted((path for path in Path(checkpoint, "offsets").iterdir() if path.name.isdigit()), key=_number)
+    return [json.loads(path.read_text().splitlines()[-1]) for path in logs]
+
+
+def _number(path: Path) -> int:
+    return int(path.name)
+
+
+def batch_of(source: str, topic: str, ends: Sequence[dict[str, dict[str, int]]]) -> int:
+    """The batch that read the input record `PARTITION:OFFSET`."""
+    partition, _, offset = source.partition(":")
+    for number, end in enumerate(ends):
+        if int(offset) < end[topic].get(partition, 0):
+            return number
+    return len(ends)
+
+
+def torn_batches(
+    committed: Sequence[Seen], watched: dict[int, set[int]], topic: str, ends: Sequence[dict[str, dict[str, int]]]
+) -> list[int]:
+    """Batches of which a reader saw a part: a readable end fell between two records of one batch."""
+    torn: set[int] = set()
+    for partition, stops in watched.items():
+        records = sorted(seen.offset for seen in committed if seen.partition == partition)
+        numbers = {
+            seen.offset: batch_of(seen.value.decode(), topic, ends) for seen in committed if seen.partition == partition
+        }
+        for stop in stops:
+            before = [offset for offset in records if offset < stop]
+            after = records[len(before) :]
+            if before and after and numbers[before[-1]] == numbers[after[0]]:
+                torn.add(numbers[after[0]])
+    return sorted(torn)
+
+
+class Verdict(NamedTuple):
+    expected: int
+    visible: int
+    lost: int
+    duplicated: int
+    unexpected: int
+    aborted: int
+    aborted_visible: int
+    out_of_order: int
+
+    @property
+    def exactly_once(self) -> bool:
+        return not (self.lost or self.duplicated or self.unexpected or self.aborted_visible)
+
+
+def judge(
+    expected: Sequence[str], committed: Sequence[Seen], ids: Sequence[str], aborted: set[tuple[int, int]]
+) -> Verdict:
+    """Holds the output against the input; `ids` are the input records that the committed ones came from."""
+    wanted, found = Counter(expected), Counter(ids)
+    return Verdict(
+        expected=len(expected),
+        visible=len(committed),
+        lost=(wanted - found).total(),
+        duplicated=sum(count - 1 for source, count in found.items() if source in wanted and count > 1),
+        unexpected=sum(count for source, count in found.items() if source not in wanted),
+        aborted=len(aborted),
+        aborted_visible=sum((seen.partition, seen.offset) in aborted for seen in committed),
+        out_of_order=_out_of_order(committed, ids),
+    )
+
+
+def _out_of_order(committed: Sequence[Seen], ids: Sequence[str]) -> int:
+    """Records that stand behind a later one of the same input partition, within one output partition."""
+    newest: dict[tuple[int, str], int] = {}
+    late = 0
+    for seen, source in sorted(zip(committed, ids, strict=True)):
+        partition, _, offset = source.partition(":")
+        where = (seen.partition, partition)
+        if not offset.isdigit():
+            continue
+        late += int(offset) < newest.get(where, -1)
+        newest[where] = max(newest.get(where, -1), int(offset))
+    return late

@@ -1,0 +1,92 @@
+"""Rows per second of the exactly-once sink beside Spark's own sink: the same job, in one run, batch by batch.
+
+The job copies a topic. The two sinks take turns, and of each turn the first batch, in which the JVM and the Python
+workers warm up, is left out. A batch's time is what Spark reports as the time of its trigger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from oncelog.client.admin import Admin
+from oncelog.client.cluster import Cluster
+from oncelog.client.producer import Producer
+from oncelog.spark import exactly_once_sink
+from pipeline.session import spark_session
+
+INPUT = "measure-in"
+INPUT_PARTITIONS = 2
+VALUE_SIZE_BYTES = 100
+
+
+class Speed(NamedTuple):
+    sink: str
+    partitions: int
+    rows_per_second: float
+
+
+def run_measure(flags: argparse.Namespace) -> int:
+    speeds = measure(flags.bootstrap, flags.rows, flags.batches, flags.turns, flags.master)
+    print(table(speeds))
+    return 0
+
+
+def table(speeds: list[Speed]) -> str:
+    lines = ["| output partitions | exactly-once sink, rows/s | Spark's sink, rows/s | ratio |", "|---|---|---|---|"]
+    for partitions in sorted({speed.partitions for speed in speeds}):
+        ours, theirs = (
+            median(s.rows_per_second for s in speeds if s.partitions == partitions and s.sink == sink)
+            for sink in ("exactly-once", "spark")
+        )
+        lines.append(f"| {partitions} | {ours:,.0f} | {theirs:,.0f} | {ours / theirs:.2f} |")
+    return "\n".join(lines)
+
+
+def measure(bootstrap: str, rows: int, batches: int, turns: int, master: str | None) -> list[Speed]:
+    with Cluster(bootstrap) as cluster:
+        _fill(cluster, rows * batches)
+        for partitions in (1, 4):
+            for sink in ("exactly-once", "spark"):
+                Admin(cluster).create_topic(f"measure-{sink}-{partitions}", partitions=partitions)
+    spark = spark_session("oncelog measure", master=master)
+    speeds: list[Speed] = []
+    try:
+        for turn in range(turns):
+            for partitions in (1, 4):
+                for sink in ("spark", "exactly-once"):
+                    found = _turn(spark, bootstrap, sink, partitions, rows, f"{turn}")
+                    print(f"turn {turn}, {partitions} partitions, {sink}: {[round(each) for each in found]}", flush=True)
+                    speeds += [Speed(sink, partitions, each) for each in found]
+    finally:
+        spark.stop()
+    return speeds
+
+
+def _fill(cluster: Cluster, count: int) -> None:
+    Admin(cluster).create_topic(INPUT, partitions=INPUT_PARTITIONS)
+    with Producer(cluster) as producer:
+        for number in range(count):
+            value = b"%0*d" % (VALUE_SIZE_BYTES, number)
+            producer.produce(INPUT, value, key=b"key-%d" % (number % 1000), partition=number % INPUT_PARTITIONS)
+
+
+def _turn(spark: Any, bootstrap: str, sink: str, partitions: int, rows: int, name: str) -> list[float]:
+    target = f"measure-{sink}-{partitions}"
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", INPUT)
+    reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", rows)
+    with tempfile.TemporaryDirectory() as directory:
+        writer = reader.load().select("key", "value").writeStream.trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(Path(directory, "checkpoint")))
+        if sink == "spark":
+            writer = writer.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("topic", target)
+        else:
+            identity = f"measure-{partitions}-{name}"
+            writer = writer.foreachBatch(exactly_once_sink(bootstrap, transactional_id=identity, topic=target))
+        query = writer.start()
+        query.awaitTermination()
+        progress = [each for each in query.recentProgress if each["numInputRows"] >= rows // 2]
+    return [each["numInputRows"] / (each["durationMs"]["triggerExecution"] / 1000) for each in progress[1:]]
