@@ -1,4 +1,4 @@
-"""`python -m pipeline etl | audit | demo | measure`; the same arguments work with `spark-submit pipeline/__main__.py`."""
+"""`python -m pipeline etl | audit | demo | measure`, or the same with `spark-submit pipeline/__main__.py`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,12 @@ def main(arguments: list[str] | None = None) -> int:
     audit.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
     audit.add_argument("--input", required=True, metavar="TOPIC")
     audit.add_argument("--output", required=True, metavar="TOPIC[,TOPIC]", help="several are compared in one report")
-    audit.add_argument("--output-id", default="CAST(value AS STRING)", metavar="SQL",
-                       help="gives PARTITION:OFFSET of the input record that an output record came from")
+    audit.add_argument(
+        "--output-id",
+        default="CAST(value AS STRING)",
+        metavar="SQL",
+        help="gives PARTITION:OFFSET of the input record that an output record came from",
+    )
     audit.add_argument("--report", default="audit.html", metavar="FILE")
     audit.add_argument("--master", metavar="URL")
     demo = verbs.add_parser("demo", help="payments, kills, and the audit of both sinks")

@@ -59,7 +59,9 @@ def measure(bootstrap: str, rows: int, batches: int, turns: int, master: str | N
             for partitions in (1, 4):
                 for sink in ("spark", "exactly-once"):
                     found = _turn(spark, bootstrap, sink, partitions, rows, f"{turn}")
-                    print(f"turn {turn}, {partitions} partitions, {sink}: {[round(each) for each in found]}", flush=True)
+                    print(
+                        f"turn {turn}, {partitions} partitions, {sink}: {[round(each) for each in found]}", flush=True
+                    )
                     speeds += [Speed(sink, partitions, each) for each in found]
     finally:
         spark.stop()

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # A tool lives for a second: the optimizing compiler and a parallel collector would only delay it.
 FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+# An archive that does not fit, because the repository was moved, is worth no word on stdout.
+_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 TOOL_TIMEOUT_S = 60.0
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
@@ -55,7 +57,7 @@ def java_command(main_class: str, *args: str, jvm_options: Sequence[str] = FAST_
     directory = jars()[0].parent
     archive = f"-XX:SharedArchiveFile={directory / CLASS_ARCHIVE}"
     logging = f"-Dlog4j2.configurationFile={_LOGGING}"
-    return ["java", *jvm_options, archive, logging, "-cp", f"{directory}/*", main_class, *args]
+    return ["java", *_QUIET, *jvm_options, archive, logging, "-cp", f"{directory}/*", main_class, *args]
 
 
 def run_tool(

@@ -130,6 +130,8 @@ def _list(name: str, kind: FieldType, values: list[Any], version: int, names: Na
     for item in items:
         assert isinstance(item, dict)
         label = str(item[identity])
+        if "resource_type" in item:
+            label = f"{item['resource_type']} {label}"
         while label in named:
             label += " again"
         named[label] = item

@@ -10,6 +10,7 @@ from conformance.wire.normalise import Names, plain
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from oncelog.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from oncelog.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 if TYPE_CHECKING:
@@ -98,7 +99,14 @@ class Talk:
         )
         self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
         self.await_topic(name, partitions)
+        self.wait_until(lambda: self._serves(name, partitions), f"{name} is served")
         return name
+
+    def _serves(self, name: str, partitions: int) -> bool:
+        """Kafka tells of a leader before that leader has opened its logs."""
+        asked = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=asked)])
+        return not any(error_codes(self.ask(request, 7)))
 
     def await_topic(self, name: str, partitions: int = 1) -> None:
         self.wait_until(lambda: self._is_there(name, partitions), f"{name} has {partitions} partitions")

@@ -1,8 +1,8 @@
 """Exactly-once from Spark Structured Streaming to any Kafka: one micro-batch is one transaction.
 
-    from oncelog.spark import exactly_once_sink
+from oncelog.spark import exactly_once_sink
 
-    rows.writeStream.foreachBatch(exactly_once_sink("host:9092", transactional_id="orders-etl", topic="orders"))
+rows.writeStream.foreachBatch(exactly_once_sink("host:9092", transactional_id="orders-etl", topic="orders"))
 """
 
 from oncelog.spark.errors import SinkError, TransactionalIdInUse

@@ -33,6 +33,9 @@ class SinkCluster(Cluster):
     def open(cls, options: SinkOptions) -> SinkCluster:
         return cls(options.bootstrap, client_id=options.client_id, timeout_ms=options.request_timeout_ms)
 
+    def __enter__(self) -> SinkCluster:
+        return self
+
     def may_pass(self, error: ClientError) -> bool:
         return isinstance(error, BrokerUnavailable | ConnectionLost | RequestTimeout)
 

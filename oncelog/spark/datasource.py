@@ -10,7 +10,7 @@ Use `exactly_once_sink` for large batches.
 
 from __future__ import annotations
 
-import zlib
+import hashlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -33,7 +33,6 @@ from oncelog.spark.options import SinkOptions, parse_options
 from oncelog.spark.topics import describe_topic
 from oncelog.spark.transaction import CommittedOffset, Transactions
 from oncelog.spark.writing import BlockWriter, WritePlan
-
 
 
 class EncodedBlock(NamedTuple):
@@ -73,10 +72,7 @@ class _BlockWriting:
         encoder = BlockEncoder(EncodePlan(self._work.options, {}, [0]), context.partitionId())
         chosen = (batch.select(self._work.columns) for batch in iterator)
         return BlocksMessage(
-            [
-                EncodedBlock(*(column[0].as_py() for column in found.columns[1:]))
-                for found in encoder.encode(chosen)
-            ]
+            [EncodedBlock(*(column[0].as_py() for column in found.columns[1:])) for found in encoder.encode(chosen)]
         )
 
     def _commit(self, messages: list[Any], batch_id: int) -> None:
@@ -118,10 +114,10 @@ def _write_transaction(cluster: SinkCluster, work: _Work, batch_id: int, blocks:
 
 
 class OncelogStreamWriter(_BlockWriting, DataSourceStreamWriter, DataSourceArrowWriter):
-    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - the name is the API's
+    def commit(self, messages: list[Any], batchId: int) -> None:
         self._commit(messages, batchId)
 
-    def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: list[Any], batchId: int) -> None:
         """Nothing was sent, so nothing has to be undone."""
 
 
@@ -147,13 +143,14 @@ class OncelogDataSource(DataSource):
         work = self._work(schema)
         return OncelogWriter(work._replace(identity=self._option("write_id") or ""))
 
-    def streamWriter(self, schema: Any, overwrite: bool) -> OncelogStreamWriter:  # noqa: N802
+    def streamWriter(self, schema: Any, overwrite: bool) -> OncelogStreamWriter:
         if overwrite:
             raise SinkError("the output mode must be append")
         checkpoint = self._option("checkpointLocation")
         if not checkpoint:
             raise SinkError("give the option checkpointLocation: it is how a repeated batch is recognised")
-        return OncelogStreamWriter(self._work(schema)._replace(identity=f"checkpoint-{zlib.crc32(checkpoint.encode()):08x}"))
+        digest = hashlib.sha256(checkpoint.encode()).hexdigest()[:32]
+        return OncelogStreamWriter(self._work(schema)._replace(identity=f"checkpoint {digest}"))
 
     def _option(self, name: str) -> str | None:
         found: str | None = self.options.get(name)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from oncelog.client.partitioner import partition_for_key
 from oncelog.protocol.records.columns import Column, read_field
 
-Int32s = npt.NDArray[np.int32]
+Int32s: TypeAlias = Any
+"""A numpy array; its types are known only where the extra `spark` is installed."""
 
 _SPARK_SEED = 42
 _MASK = 0xFFFFFFFF
@@ -18,7 +19,7 @@ _MASK = 0xFFFFFFFF
 
 def plain_partition_keys(keys: Column | None, row_count: int, partition_count: int) -> bytes:
     """The partition of each key as Java's client chooses it, as int32 in the machine's byte order; -1 for null."""
-    found = np.full(row_count, -1, dtype=np.int32)
+    found: Int32s = np.full(row_count, -1, dtype=np.int32)
     for row in range(row_count if keys is not None else 0):
         assert keys is not None
         key = read_field(keys, row)
@@ -51,9 +52,8 @@ def choose_partitions(keys: Column | None, row_count: int, partition_count: int,
 
 
 def _deal_out(row_count: int, partition_count: int, turn: int) -> Int32s:
-    runs = np.arange(row_count, dtype=np.int64) * partition_count // max(row_count, 1)
-    dealt: Int32s = ((runs + turn) % partition_count).astype(np.int32)
-    return dealt
+    runs: Int32s = np.arange(row_count, dtype=np.int64) * partition_count // max(row_count, 1)
+    return ((runs + turn) % partition_count).astype(np.int32)
 
 
 def lane_keys(lane_count: int) -> list[int]:

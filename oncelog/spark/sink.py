@@ -255,7 +255,7 @@ class ExactlyOnceSink:
         return {topic: describe_topic(cluster, topic)}
 
     def _lane_count(self, rows: DataFrame, topics: dict[str, TopicPlan]) -> int:
-        parallelism = max(1, rows.sparkSession.sparkContext.defaultParallelism)
+        parallelism = max(1, int(rows.sparkSession.sparkContext.defaultParallelism))
         partition_count = sum(topic.partition_count for topic in topics.values())
         return min(partition_count, 2 * parallelism) if topics else parallelism
 
@@ -314,7 +314,7 @@ def _check_session(spark: Any) -> None:
 def _collect(frame: DataFrame) -> list[Any]:
     """Runs a job; a row that cannot be written comes back as one line."""
     try:
-        return frame.collect()
+        return list(frame.collect())
     except Exception as error:
         found = _BAD_ROW.search(str(error))
         if found is None:

@@ -77,6 +77,6 @@ class BrokerThread:
         settings = [Setting(name, value, "the test") for name, value in self._settings.items()]
         self._app = app = ControlledApp(load_config(flags=settings))
         await app.start()
-        self._started.set_result(next(iter(app.advertised.values()))[1])
+        self._started.set_result(next(iter(app.bound.values()))[1])
         await app.stopping.wait()
         await app.stop()

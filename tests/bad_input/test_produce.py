@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import itertools
 import struct
-import time
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -446,12 +445,10 @@ def test_a_partition_that_does_not_exist(
     assert sorted(path.name for path in broker.data_dir.iterdir()) == before
 
 
-def test_a_bomb_does_not_keep_others_waiting(start_broker: StartBroker) -> None:
-    """What a bomb costs the event loop is bounded by the ceiling on decompressed bytes, not by the bomb."""
+def test_a_bomb_of_ten_gigabytes_costs_no_more_than_the_ceiling(start_broker: StartBroker) -> None:
+    """Were it unpacked to its end, the test would run into its time limit, or out of memory."""
     broker = start_broker()
     with RawClient(broker.port) as client:
         create_topic(client, "large", max_message_bytes="10000000")
         records = with_body(batch(compression=Compression.ZSTD), zstd_bomb(10 << 30))
-        started = time.monotonic()
         assert produce_codes(client.call(produce("large", records), PRODUCE_VERSION)) == [87]
-        assert time.monotonic() - started < 5

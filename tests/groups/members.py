@@ -74,14 +74,9 @@ class ConfluentMember(Member):
     def _run(self) -> None:
         from confluent_kafka import Consumer, KafkaError, KafkaException
 
-        def on_error(error: KafkaError) -> None:
-            if error.fatal():
-                self.failure = KafkaException(error)
-
         consumer = Consumer(
             {
                 "bootstrap.servers": self._address,
-                "error_cb": on_error,
                 "group.id": self._group_id,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
@@ -104,9 +99,14 @@ class ConfluentMember(Member):
         consumer.subscribe([self._topic], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_revoke)
         while not self._stopping.is_set():
             message = consumer.poll(0.05)
-            if message is not None and not message.error():
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
                 self.received.append((message.partition(), message.offset()))
                 consumer.commit(message, asynchronous=True)
+            elif error.code() == KafkaError._FATAL:
+                raise KafkaException(error)
         consumer.close()
 
 

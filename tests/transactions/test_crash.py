@@ -41,6 +41,8 @@ PLAN = (("a", True), ("b", False), ("c", True))
 """Transactions, and whether they are to be committed."""
 STRIDE = int(os.environ.get("ONCELOG_CRASH_STRIDE", "1"))
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
 
 class Story:
     """What the client has asked for and what it was told."""
@@ -126,10 +128,8 @@ async def crash_at(
         await asyncio.sleep(0)
     if not disk.crashed:
         working.result()
-        # The record of the last COMPLETE may follow the answer.
-        disk_is_quiet = len(disk.calls)
-        await asyncio.sleep(0.01)
-        assert len(disk.calls) >= disk_is_quiet
+        # The record of the last COMPLETE may be synced behind the answer.
+        await app._flusher.drain()
     await abandon(app, working)
     return story if disk.crashed else None
 
@@ -166,7 +166,6 @@ async def look(
     if retry and in_doubt:
         done |= await ask_again(services, story)
     clock.advance(TIMEOUT_MS)
-    transactions = [t for shard in services.transactions.shards for t in shard.coordinator.transactions()]
     await until(
         lambda: all(
             transaction.state not in PREPARED and not transaction.partitions
@@ -174,7 +173,6 @@ async def look(
             for transaction in shard.coordinator.transactions()
         )
     )
-    assert len(transactions) <= 1
     views = [visible(services, partition) for partition in range(PARTITIONS)]
     names = [[value[0] for value in view] for view in views]
     assert names[0] == names[1], f"a part of a transaction is visible: {views}"
@@ -204,7 +202,8 @@ async def ask_again(services: Services, story: Story) -> set[str]:
         await story.producer.end(dict(PLAN)[name])
     except KafkaError as error:
         # What was begun without having been synced is gone after a power cut, and the state is that of before.
-        assert error.code in (ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED), error
+        if error.code not in (ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED):
+            raise
         return set()
     return {name}
 
@@ -268,5 +267,4 @@ def test_a_crash_at_every_call_to_the_disk(tmp_path: Path, version: int, flush_o
         left = disk.after_power_cut(random.Random(call)) if power_cut else disk.after_kill()
         run(look(root, left, clock, story, version, flush_on_ack, retry=bool(call % 2)))
         check_files(left, root, tmp_path / "files")
-    assert call > 10 * STRIDE
-    print(call, "calls")
+    assert call > 40

@@ -6,6 +6,7 @@ The new starts are on the disk before the answer, so that no crash brings back w
 from __future__ import annotations
 
 from oncelog.broker.log.disk import StorageError
+from oncelog.broker.metadata.image import INTERNAL_TOPICS
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.delete_records import (
@@ -57,6 +58,8 @@ def error_reply(request: DeleteRecordsRequest, error: KafkaError, _: RequestCont
 
 def _delete(topic: str, index: int, offset: int, context: RequestContext) -> int:
     """The new start of the log."""
+    if topic in INTERNAL_TOPICS:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is cleaned by the broker only")
     partition = context.services.partitions.leader(topic, index)
     partition.check_online()
     log = partition.log

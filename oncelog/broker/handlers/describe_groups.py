@@ -23,7 +23,8 @@ async def handle(request: DescribeGroupsRequest, context: RequestContext) -> Des
     groups = [await _describe(group_id, context) for group_id in request.groups]
     if request.include_authorized_operations:
         for group in groups:
-            group.authorized_operations = GROUP_OPERATIONS
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = GROUP_OPERATIONS
     return DescribeGroupsResponse(groups=groups)
 
 

@@ -28,6 +28,8 @@ def handle(request: DescribeTopicPartitionsRequest, context: RequestContext) -> 
     if cursor is not None and cursor.partition_index < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor's partition is below zero")
     names = sorted({topic.name for topic in request.topics} or image.topics)
+    if cursor is not None and request.topics and cursor.topic_name not in names:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the cursor's topic is not among those asked for")
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
     left = min(max(request.response_partition_limit, 1), PARTITIONS_PER_PAGE_MAX)

@@ -120,7 +120,12 @@ def _read(request: FetchRequest, wanted: Iterable[SessionPartition], context: Re
         asked = entry.request
         try:
             partition = _find(entry.key, context)
-            partitions.append(partition)
+        except KafkaError as error:
+            ready = True
+            data.append((entry, _failed(asked.partition, error, aborted_transactions=[])))
+            continue
+        partitions.append(partition)
+        try:
             part = _read_partition(partition, asked, read_committed, size_bytes_left, not size_bytes)
         except KafkaError as error:
             ready = True
@@ -190,9 +195,16 @@ def _diverges(partition: Partition, asked: FetchPartition, data: PartitionData) 
     return True
 
 
-def _failed(index: int, error: KafkaError) -> PartitionData:
+def _failed(
+    index: int, error: KafkaError, *, aborted_transactions: list[AbortedTransaction] | None = None
+) -> PartitionData:
+    """Kafka has an empty list of aborted transactions where there is no such partition, and none otherwise."""
     return PartitionData(
-        partition_index=index, error_code=error.code, high_watermark=-1, aborted_transactions=None, records=b""
+        partition_index=index,
+        error_code=error.code,
+        high_watermark=-1,
+        aborted_transactions=aborted_transactions,
+        records=b"",
     )
 
 

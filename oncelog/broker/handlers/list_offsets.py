@@ -71,11 +71,13 @@ def _answer(
 ) -> ListOffsetsPartitionResponse:
     if request.isolation_level not in _ISOLATION_LEVELS or request.replica_id < _DEBUGGING_REPLICA_ID:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if context.version < _SINCE.get(asked.timestamp, 0):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     partition = context.services.partitions.leader(topic, asked.partition_index)
     partition.check_leader_epoch(asked.current_leader_epoch)
     partition.check_online()
     read_committed = request.isolation_level == 1
-    timestamp, offset = _look_up(partition, asked.timestamp, read_committed, context.version)
+    timestamp, offset = _look_up(partition, asked.timestamp, read_committed)
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         timestamp=timestamp,
@@ -84,12 +86,10 @@ def _answer(
     )
 
 
-def _look_up(partition: Partition, timestamp: int, read_committed: bool, version: int) -> tuple[int, int]:
+def _look_up(partition: Partition, timestamp: int, read_committed: bool) -> tuple[int, int]:
     log = partition.log
     if timestamp < EARLIEST_PENDING_UPLOAD:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"timestamp {timestamp} has no meaning")
-    if version < _SINCE.get(timestamp, 0):
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     if timestamp == LATEST:
         return -1, partition.readable_end(read_committed)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from oncelog.broker.runtime.context import RequestContext
 
 TOPIC_IDS_FROM = 10
+RETENTION_MS_MAX = 2**62
 
 
 async def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
@@ -89,7 +90,8 @@ async def _commit(request: OffsetCommitRequest, entries: list[OffsetEntry], cont
         request.group_instance_id,
         context.version,
     )
-    retention_ms = request.retention_time_ms
+    # The sum with the time of day must fit into the 64 bits of its record.
+    retention_ms = min(request.retention_time_ms, RETENTION_MS_MAX)
     try:
         return await settled(
             context.services.groups.run(

@@ -184,10 +184,11 @@ def _append(
     assert records is not None
     if request.acks == ACKS_ALL:
         partition.check_enough_in_sync()
+    # Told also with a refusal: a producer whose sequence is unknown sees from it whether its records were deleted.
+    answer.log_start_offset = partition.log.log_start_offset
     result = partition.append(records, header, now_ms, guard=guard)
     answer.base_offset = result.first_offset
     answer.log_append_time_ms = result.log_append_time
-    answer.log_start_offset = partition.log.log_start_offset
     return partition, result.last_offset
 
 

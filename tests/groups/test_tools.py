@@ -1,0 +1,82 @@
+"""kafka-consumer-groups: the same commands give the same output on Apache Kafka and here."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from members import Admin, ConfluentMember, until
+
+from conformance.reference.kafka import ApacheKafka
+from conformance.reference.tools import run_tool
+from oncelog.testing import Broker
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+RESETS = (
+    ("--to-earliest",),
+    ("--to-latest",),
+    ("--to-offset", "3"),
+    ("--shift-by", "-2"),
+    ("--to-datetime", "2000-01-01T00:00:00.000"),
+    ("--by-duration", "PT0S"),
+    ("--to-current",),
+)
+
+
+@pytest.mark.timeout(300)
+def test_tool_says_the_same_of_both_brokers() -> None:
+    with ApacheKafka() as kafka, Broker() as broker, ThreadPoolExecutor() as pool:
+        theirs = pool.submit(observe, kafka.bootstrap_servers)
+        ours = pool.submit(observe, broker.bootstrap_servers)
+        for expected, got in zip(theirs.result(), ours.result(), strict=True):
+            assert got == expected
+
+
+def observe(address: str) -> list[tuple[str, list[str]]]:
+    """Each command with the lines that it prints."""
+    outputs: list[tuple[str, list[str]]] = []
+
+    def groups(*options: str) -> None:
+        done = run_tool("kafka-consumer-groups", "--bootstrap-server", address, *options)
+        outputs.append((" ".join(options), _lines(done.stdout + done.stderr, admin.topic)))
+
+    admin = _Scenario(address)
+    member = ConfluentMember(address, "g", admin.topic, client_id="me")
+    until(lambda: admin.committed("g") == {0: 5, 1: 5})
+    groups("--list")
+    groups("--list", "--state", "--type")
+    groups("--describe", "--group", "g")
+    groups("--describe", "--group", "g", "--members", "--verbose")
+    groups("--describe", "--group", "g", "--state")
+    groups("--delete", "--group", "g")
+    groups("--reset-offsets", "--group", "g", "--all-topics", "--to-earliest", "--dry-run")
+    groups("--delete-offsets", "--group", "g", "--topic", admin.topic)
+    member.stop()
+    groups("--describe", "--group", "g")
+    for reset in RESETS:
+        groups("--reset-offsets", "--group", "g", "--topic", admin.topic, *reset, "--dry-run")
+    groups("--reset-offsets", "--group", "g", "--topic", f"{admin.topic}:1", "--to-offset", "2", "--execute")
+    groups("--describe", "--all-groups", "--offsets")
+    groups("--delete-offsets", "--group", "g", "--topic", f"{admin.topic}:0")
+    groups("--describe", "--group", "g", "--offsets")
+    groups("--delete", "--group", "g")
+    groups("--list")
+    groups("--describe", "--group", "g")
+    return outputs
+
+
+class _Scenario(Admin):
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.topic = self.new_topic(2)
+        self.produce(self.topic, 10, 2)
+
+
+def _lines(text: str, topic: str) -> list[str]:
+    """Without what differs by chance: ids, ports, the order of partitions, the width of columns."""
+    text = text.replace(topic, "TOPIC")
+    text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UUID", text)
+    text = re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", text)
+    return sorted(" ".join(line.split()) for line in text.splitlines() if line.strip())

@@ -1,0 +1,49 @@
+"""Options are refused with one line before anything is sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog.protocol.records.compression import Compression
+from oncelog.spark import SinkError, exactly_once_sink
+
+
+def test_producer_settings_are_taken_under_sparks_names() -> None:
+    settings = {
+        "kafka.compression.type": "zstd",
+        "kafka.batch.size": "1000",
+        "kafka.transaction.timeout.ms": "60000",
+        "kafka.acks": "all",
+        "kafka.security.protocol": "PLAINTEXT",
+    }
+    options = exactly_once_sink("host:9092", transactional_id="t", topic="out", **settings).options
+    assert options.compression is Compression.ZSTD
+    assert (options.batch_size_bytes, options.transaction_timeout_ms) == (1000, 60000)
+    assert options.group_id == "t"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("kafka.acks", "1", "give up exactly-once"),
+        ("kafka.compression.type", "lzma", "must be one of none, gzip"),
+        ("kafka.batch.size", "many", "must be a whole number"),
+        ("kafka.batch.size", "0", "must lie between"),
+        ("kafka.security.protocol", "SASL_SSL", "PLAINTEXT only"),
+        ("kafka.sasl.jaas.config", "x", "PLAINTEXT only"),
+        ("kafka.ssl.truststore.location", "x", "PLAINTEXT only"),
+        ("kafka.transactional.id", "x", "give transactional_id"),
+        ("kafka.bootstrap.servers", "x", "first argument"),
+        ("kafka.no.such.thing", "x", "not a setting"),
+        ("includeHeaders", "true", "no option 'includeHeaders'"),
+    ],
+)
+def test_a_setting_that_cannot_be_kept_is_refused(name: str, value: str, words: str) -> None:
+    with pytest.raises(SinkError, match=words):
+        exactly_once_sink("host:9092", transactional_id="t", topic="out", **{name: value})
+
+
+@pytest.mark.parametrize(("bootstrap", "identity", "topic"), [("", "t", "o"), ("h:x", "t", "o"), ("h", "", "o"), ("h", "t", "")])
+def test_arguments_must_not_be_empty(bootstrap: str, identity: str, topic: str) -> None:
+    with pytest.raises(SinkError):
+        exactly_once_sink(bootstrap, transactional_id=identity, topic=topic)

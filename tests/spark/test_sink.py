@@ -1,0 +1,299 @@
+"""The sink in a Spark session, against both brokers: a batch is a transaction, and errors leave nothing behind."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oncelog.client.admin import Admin
+from oncelog.client.cluster import Cluster
+from oncelog.client.consumer import Consumer
+from oncelog.client.offsets import Isolation
+from oncelog.client.partitioner import partition_for_key
+from oncelog.client.producer import Producer
+from oncelog.spark import ExactlyOnceSink, SinkError, TransactionalIdInUse, exactly_once_sink
+from oncelog.spark.cluster import SinkCluster
+from oncelog.spark.errors import Repeat
+from oncelog.spark.marker import Marker
+from oncelog.spark.sink import check_results
+from oncelog.spark.transaction import Transactions
+from oncelog.spark.writing import FAILED, REPEATED, WRITTEN, WriteResult
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+NewTopic = Callable[..., str]
+
+
+def new_sink(servers: str, topic: str | None, identity: str | None = None, **options: Any) -> ExactlyOnceSink:
+    name = identity or f"sink-{uuid.uuid4().hex[:8]}"
+    return exactly_once_sink(servers, transactional_id=name, topic=topic, **options)
+
+
+def read(servers: str, topic: str, isolation: Isolation = Isolation.READ_COMMITTED) -> list[tuple[int, bytes | None]]:
+    with Cluster(servers) as cluster:
+        records = Consumer(cluster, topic, isolation=isolation).records(follow=False)
+        return [(each.partition, each.record.value) for each in records]
+
+
+def committed(servers: str, sink: ExactlyOnceSink) -> dict[tuple[str, int], Any]:
+    with SinkCluster.open(sink.options) as cluster:
+        return Transactions(cluster, sink.options).committed()
+
+
+def test_a_batch_becomes_visible_and_its_repetition_is_skipped(spark: Any, servers: str, new_topic: NewTopic) -> None:
+    topic = new_topic(servers, 3)
+    sink = new_sink(servers, topic)
+    rows = spark.range(1000).selectExpr("CAST(id % 10 AS STRING) AS key", "CAST(id AS STRING) AS value")
+    sink(rows, 0)
+    assert sink.last_report is not None
+    assert (sink.last_report.records, sink.last_report.skipped, sink.last_report.runs) == (1000, False, 1)
+    expected = sorted((partition_for_key(b"%d" % (n % 10), 3), b"%d" % n) for n in range(1000))
+    assert sorted(read(servers, topic)) == expected
+    sink(rows, 0)
+    assert sink.last_report.skipped
+    # Another driver, with the same checkpoint, recognises it too.
+    other = new_sink(servers, topic, sink.options.transactional_id)
+    other(rows, 0)
+    assert other.last_report is not None
+    assert other.last_report.skipped
+    other(rows.limit(10), 1)
+    assert len(read(servers, topic)) == 1010
+
+
+def test_sequences_go_on_from_batch_to_batch(spark: Any, servers: str, new_topic: NewTopic) -> None:
+    topic = new_topic(servers, 2)
+    sink = new_sink(servers, topic, **{"kafka.batch.size": 2000, "kafka.compression.type": "lz4"})
+    epochs = set()
+    for batch_id in range(3):
+        sink(spark.range(500).selectExpr(f"concat('{batch_id}-', id) AS value"), batch_id)
+        assert sink.last_report is not None
+        epochs.add(sink.last_report.epoch)
+    assert len(epochs) == 1
+    wanted = sorted(b"%d-%d" % (batch, n) for batch in range(3) for n in range(500))
+    assert sorted(value or b"" for _, value in read(servers, topic)) == wanted
+
+
+def test_several_topics_in_one_transaction(spark: Any, servers: str, new_topic: NewTopic) -> None:
+    one, two = new_topic(servers, 2), new_topic(servers, 1)
+    rows = spark.range(100).selectExpr(
+        f"IF(id % 2 = 0, '{one}', '{two}') AS topic",
+        "CAST(IF(id % 2 = 0, 1, 0) AS INT) AS partition",
+        "CAST(id AS STRING) AS value",
+        "array(named_struct('key', 'h', 'value', CAST('1' AS BINARY))) AS headers",
+        "TIMESTAMP_MILLIS(1700000000000 + id) AS timestamp",
+    )
+    new_sink(servers, None)(rows, 0)
+    assert sorted(read(servers, one)) == sorted((1, b"%d" % n) for n in range(0, 100, 2))
+    assert sorted(read(servers, two)) == sorted((0, b"%d" % n) for n in range(1, 100, 2))
+    with Cluster(servers) as cluster:
+        record = next(Consumer(cluster, two).records(follow=False)).record
+    assert list(record.headers) == [("h", b"1")]
+    assert record.timestamp == 1700000000000 + int(record.value or b"")
+
+
+def test_an_empty_batch_commits_its_number_only(spark: Any, servers: str, new_topic: NewTopic) -> None:
+    topic = new_topic(servers, 2)
+    sink = new_sink(servers, topic)
+    sink(spark.range(0).selectExpr("CAST(id AS STRING) AS value"), 4)
+    assert read(servers, topic) == []
+    assert [each.metadata for each in committed(servers, sink).values()] == [Marker("", 4).encode()]
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (["CAST(id AS STRING) AS text"], "no column `value`"),
+        (["id AS value"], "`value` is bigint; it must be string or binary"),
+        (["CAST(id AS STRING) AS value", "id AS key"], "`key` is bigint"),
+        (["CAST(id AS STRING) AS value", "id AS partition"], "`partition` is bigint; it must be int"),
+        (["CAST(id AS STRING) AS value", "id AS timestamp"], "`timestamp` is bigint"),
+        (["CAST(id AS STRING) AS value", "array(id) AS headers"], "`headers` is array<bigint>"),
+        (["CAST(id AS STRING) AS value", "CAST(7 AS INT) AS partition"], "partition 7 is out of range"),
+        (["repeat('x', 2000000) AS value"], "too large"),
+    ],
+)
+def test_bad_rows_are_refused_before_anything_is_sent(
+    spark: Any, oncelog_servers: str, new_topic: NewTopic, columns: list[str], words: str
+) -> None:
+    topic = new_topic(oncelog_servers, 2)
+    with pytest.raises(SinkError, match=words):
+        new_sink(oncelog_servers, topic)(spark.range(3).selectExpr(*columns), 0)
+    assert read(oncelog_servers, topic, Isolation.READ_UNCOMMITTED) == []
+
+
+def test_topics_are_not_created(spark: Any, servers: str) -> None:
+    rows = spark.range(3).selectExpr("CAST(id AS STRING) AS value")
+    with pytest.raises(SinkError, match="there is no topic 'nowhere'"):
+        new_sink(servers, "nowhere")(rows, 0)
+    with pytest.raises(SinkError, match="there is no topic 'nowhere'"):
+        new_sink(servers, None)(rows.selectExpr("value", "'nowhere' AS topic"), 0)
+    with pytest.raises(SinkError, match="no column `topic`"):
+        new_sink(servers, None)(rows, 0)
+    with Cluster(servers) as cluster:
+        assert "nowhere" not in {topic.name for topic in cluster.topics()}
+
+
+def test_a_failed_batch_leaves_nothing_visible_and_can_be_repeated(
+    spark: Any, servers: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(servers, 2)
+    sink = new_sink(servers, topic)
+    rows = spark.range(100).selectExpr("CAST(id AS STRING) AS value")
+    with monkeypatch.context() as patch:
+        patch.setattr(Transactions, "commit_offsets", _fail)
+        with pytest.raises(ZeroDivisionError):
+            sink(rows, 0)
+    assert read(servers, topic) == []
+    assert len(read(servers, topic, Isolation.READ_UNCOMMITTED)) == 100
+    sink(rows, 0)
+    assert len(read(servers, topic)) == 100
+
+
+def _fail(*_: object) -> None:
+    raise ZeroDivisionError
+
+
+def test_an_attempt_that_repeats_makes_the_batch_run_again_under_a_new_epoch(
+    spark: Any, servers: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(servers, 2)
+    sink = new_sink(servers, topic)
+    repeats = iter([True, False])
+
+    def check(results: list[WriteResult]) -> list[WriteResult]:
+        if next(repeats):
+            raise Repeat("Spark ran a task of the batch again")
+        return check_results(results)
+
+    monkeypatch.setattr("oncelog.spark.sink.check_results", check)
+    sink(spark.range(100).selectExpr("CAST(id AS STRING) AS value"), 0)
+    assert sink.last_report is not None
+    assert sink.last_report.runs == 2
+    assert len(read(servers, topic)) == 100
+    assert len(read(servers, topic, Isolation.READ_UNCOMMITTED)) == 200
+
+
+def test_a_lost_answer_to_the_commit_is_found_out(
+    spark: Any, servers: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(servers, 1)
+    sink = new_sink(servers, topic)
+    rows = spark.range(10).selectExpr("CAST(id AS STRING) AS value")
+    real = Transactions.commit
+
+    def commit_and_lose_the_answer(self: Transactions) -> bool:
+        real(self)
+        raise Repeat("the answer was lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Transactions, "commit", commit_and_lose_the_answer)
+        sink(rows, 0)
+    assert sink.last_report is not None
+    assert sink.last_report.skipped
+    assert len(read(servers, topic)) == 10
+
+
+def test_the_newer_driver_fences_the_older(spark: Any, servers: str, new_topic: NewTopic) -> None:
+    topic = new_topic(servers, 1)
+    rows = spark.range(10).selectExpr("CAST(id AS STRING) AS value")
+    older = new_sink(servers, topic)
+    older(rows, 0)
+    newer = new_sink(servers, topic, older.options.transactional_id)
+    newer(rows, 1)
+    with pytest.raises(TransactionalIdInUse, match="in use by another query"):
+        older(rows, 2)
+    assert len(read(servers, topic)) == 20
+    newer(rows, 2)
+    assert len(read(servers, topic)) == 30
+
+
+def test_a_checkpoint_and_a_transactional_id_belong_together(
+    spark: Any, servers: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(servers, 1)
+    rows = spark.range(10).selectExpr("CAST(id AS STRING) AS value")
+    sink = new_sink(servers, topic)
+    sink(rows, 7)
+    with pytest.raises(SinkError, match="the checkpoint is older than the output"):
+        sink(rows, 6)
+    spark.sparkContext.setLocalProperty("sql.streaming.queryId", str(uuid.uuid4()))
+    try:
+        with pytest.raises(SinkError, match="adopt=True to begin anew"):
+            new_sink(servers, topic, sink.options.transactional_id)(rows, 0)
+        adopting = new_sink(servers, topic, sink.options.transactional_id, adopt=True)
+        adopting(rows, 0)
+        adopting(rows, 1)
+    finally:
+        spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)
+    assert len(read(servers, topic)) == 30
+
+
+def test_speculation_is_refused(spark: Any, servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = spark.range(1).selectExpr("CAST(id AS STRING) AS value")
+    conf = spark.sparkContext.getConf().set("spark.speculation", "true")
+    monkeypatch.setattr(type(spark.sparkContext), "getConf", lambda _: conf)
+    with pytest.raises(SinkError, match="speculation"):
+        new_sink(servers, "any")(rows, 0)
+
+
+def test_a_stream_from_topic_to_topic(
+    spark: Any, servers: str, new_topic: NewTopic, checkpoint: str
+) -> None:
+    source, target = new_topic(servers, 2), new_topic(servers, 3)
+    fill(servers, source, 0, 500)
+    sink = new_sink(servers, target)
+    run_stream(spark, servers, source, sink, checkpoint)
+    fill(servers, source, 500, 700)
+    again = new_sink(servers, target, sink.options.transactional_id)
+    run_stream(spark, servers, source, again, checkpoint)
+    assert sorted(value or b"" for _, value in read(servers, target)) == sorted(b"%d" % n for n in range(700))
+    # The group of the same name shows how far the query is.
+    offsets = committed(servers, sink)
+    assert sum(each.offset for each in offsets.values()) == 700
+    assert {where[0] for where in offsets} == {source}
+
+
+def test_two_queries_cannot_share_an_id(spark: Any, servers: str, new_topic: NewTopic, tmp_path: Any) -> None:
+    source, target = new_topic(servers, 1), new_topic(servers, 1)
+    fill(servers, source, 0, 10)
+    first = new_sink(servers, target)
+    reader = spark.readStream.format("rate").load().selectExpr("CAST(value AS STRING) AS value")
+    writer = reader.writeStream.foreachBatch(first).option("checkpointLocation", str(tmp_path / "one"))
+    query = writer.start()
+    try:
+        while first.last_report is None and query.isActive:
+            query.processAllAvailable()
+        second = new_sink(servers, target, first.options.transactional_id)
+        with pytest.raises(Exception, match="is in use by the running query"):
+            run_stream(spark, servers, source, second, str(tmp_path / "two"))
+    finally:
+        query.stop()
+
+
+def test_results_of_the_tasks() -> None:
+    fine = [WriteResult(WRITTEN, "", "t", 0, 5, 50), WriteResult(WRITTEN, "", "t", 1, 5, 50)]
+    assert check_results(fine) == fine
+    with pytest.raises(Repeat):
+        check_results([*fine, WriteResult(REPEATED, "again")])
+    with pytest.raises(SinkError, match="no room"):
+        check_results([WriteResult(REPEATED, "again"), WriteResult(FAILED, "no room")])
+    with pytest.raises(Repeat, match="two tasks"):
+        check_results([*fine, fine[0]])
+
+
+def fill(servers: str, topic: str, start: int, end: int) -> None:
+    with Cluster(servers) as cluster, Producer(cluster) as producer:
+        count = len(Admin(cluster).describe_topics(topic)[0].partitions)
+        for number in range(start, end):
+            producer.produce(topic, b"%d" % number, key=b"%d" % number, partition=number % count)
+
+
+def run_stream(spark: Any, servers: str, source: str, sink: ExactlyOnceSink, checkpoint: str) -> None:
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", source)
+    rows = reader.option("startingOffsets", "earliest").load().select("key", "value")
+    writer = rows.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(200)
