@@ -51,7 +51,7 @@ _SPECS: dict[str, Any] = {
 
 class ConfluentClient:
     def __init__(self, bootstrap_servers: str) -> None:
-        self._common: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers}
+        self._common: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
         self._admin = AdminClient(self._common)
 
     def create_topic(

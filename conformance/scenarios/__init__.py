@@ -10,6 +10,7 @@ from conformance.scenarios.groups import groups, rebalance
 from conformance.scenarios.list_offsets import list_offsets
 from conformance.scenarios.produce_consume import produce_consume
 from conformance.scenarios.restart import restart
+from conformance.scenarios.retention import retention
 from conformance.scenarios.transactions import idempotence, transactions
 
 SCENARIOS = {
@@ -25,9 +26,7 @@ SCENARIOS = {
         rebalance,
         idempotence,
         transactions,
+        retention,
         restart,
     )
 }
-
-SLOW = ("produce_consume", "restart")
-"""Come last or are thinned out where time is short."""

@@ -16,6 +16,7 @@ VERBS = {
     "produce": "Write lines, JSON objects or files to a topic.",
     "consume": "Print the records of a topic.",
     "groups": "List, describe, reset and delete consumer groups.",
+    "txns": "List, describe and abort transactions; say which one holds readers up.",
     "ping": "Ask whether a broker answers.",
     "dump-log": "Print what segment, index and checkpoint files hold.",
     "verify-log": "Check the files of a stopped broker, as fsck does.",

@@ -83,3 +83,9 @@ class JavaMember(Member):
         self._process.send_signal(signal.SIGKILL)
         super().stop()
         self.assigned = set()
+
+    def end_process(self) -> None:
+        """For a test that failed before it stopped its members."""
+        process = getattr(self, "_process", None)
+        if process is not None and process.poll() is None:
+            process.kill()

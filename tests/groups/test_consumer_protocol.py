@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -166,12 +166,28 @@ def test_members_and_offsets_outlive_the_broker() -> None:
             member.stop()
 
 
+@pytest.fixture
+def java_member() -> Iterator[Callable[..., JavaMember]]:
+    """Makes Java members, none of which outlives the test."""
+    members: list[JavaMember] = []
+
+    def make(*arguments: str) -> JavaMember:
+        members.append(JavaMember(*arguments))
+        return members[-1]
+
+    yield make
+    for member in members:
+        member.end_process()
+
+
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
-def test_java_consumers_share_with_each_other_and_with_librdkafka(broker: Broker, admin: Admin, group_id: str) -> None:
+def test_java_consumers_share_with_each_other_and_with_librdkafka(
+    broker: Broker, admin: Admin, group_id: str, java_member: Callable[..., JavaMember]
+) -> None:
     topic = admin.new_topic()
-    first = JavaMember(broker.bootstrap_servers, group_id, topic)
+    first = java_member(broker.bootstrap_servers, group_id, topic)
     until(lambda: shared(first))
-    second = JavaMember(broker.bootstrap_servers, group_id, topic)
+    second = java_member(broker.bootstrap_servers, group_id, topic)
     until(lambda: shared(first, second))
     third = ConsumerProtocolMember(broker.bootstrap_servers, group_id, topic)
     until(lambda: shared(first, second, third))

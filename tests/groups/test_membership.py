@@ -151,9 +151,7 @@ def test_static_member_returns_without_a_rebalance(broker: Broker, admin: Admin,
     again.stop()
 
 
-def test_second_client_with_a_static_members_name_fences_the_first(
-    broker: Broker, admin: Admin, group_id: str
-) -> None:
+def test_second_client_with_a_static_members_name_fences_the_first(broker: Broker, admin: Admin, group_id: str) -> None:
     topic = admin.new_topic()
     first = ConfluentMember(broker.bootstrap_servers, group_id, topic, group_instance_id="one")
     until(lambda: shared(first))

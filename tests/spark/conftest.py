@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,19 @@ def spark() -> Iterator[Any]:
     session = spark_session("oncelog tests", settings={"spark.sql.streaming.stopTimeout": "60s"})
     yield session
     session.stop()
+    _forget_gateway()
+
+
+def _forget_gateway() -> None:
+    """PySpark leaves its sockets to the collector, which complains about them; here nobody listens."""
+    from pyspark import SparkContext
+
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gateway.shutdown()
+        del gateway
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -111,7 +111,9 @@ def test_topics_and_partitions_from_columns() -> None:
         key=pa.array([b"a", b"b", b"c", b"d"]),
         value=pa.array([b"1", b"2", b"3", b"4"]),
     )
-    found = {(topic, partition): [r.value for r in records] for topic, partition, _, records in encode([rows], topic=None)}
+    found = {
+        (topic, partition): [r.value for r in records] for topic, partition, _, records in encode([rows], topic=None)
+    }
     wanted: dict[tuple[str, int], list[bytes]] = {("out", 2): [b"1"], ("other", 0): [b"2"], ("other", 1): [b"4"]}
     wanted.setdefault(("out", partition_for_key(b"c", 3)), []).append(b"3")
     assert found == wanted

@@ -43,7 +43,9 @@ def test_a_setting_that_cannot_be_kept_is_refused(name: str, value: str, words: 
         exactly_once_sink("host:9092", transactional_id="t", topic="out", **{name: value})
 
 
-@pytest.mark.parametrize(("bootstrap", "identity", "topic"), [("", "t", "o"), ("h:x", "t", "o"), ("h", "", "o"), ("h", "t", "")])
+@pytest.mark.parametrize(
+    ("bootstrap", "identity", "topic"), [("", "t", "o"), ("h:x", "t", "o"), ("h", "", "o"), ("h", "t", "")]
+)
 def test_arguments_must_not_be_empty(bootstrap: str, identity: str, topic: str) -> None:
     with pytest.raises(SinkError):
         exactly_once_sink(bootstrap, transactional_id=identity, topic=topic)

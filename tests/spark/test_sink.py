@@ -22,7 +22,12 @@ from oncelog.spark.sink import check_results
 from oncelog.spark.transaction import Transactions
 from oncelog.spark.writing import FAILED, REPEATED, WRITTEN, WriteResult
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(300),
+    # PySpark leaves the sockets of its results to the collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 NewTopic = Callable[..., str]
 
@@ -239,9 +244,7 @@ def test_speculation_is_refused(spark: Any, servers: str, monkeypatch: pytest.Mo
         new_sink(servers, "any")(rows, 0)
 
 
-def test_a_stream_from_topic_to_topic(
-    spark: Any, servers: str, new_topic: NewTopic, checkpoint: str
-) -> None:
+def test_a_stream_from_topic_to_topic(spark: Any, servers: str, new_topic: NewTopic, checkpoint: str) -> None:
     source, target = new_topic(servers, 2), new_topic(servers, 3)
     fill(servers, source, 0, 500)
     sink = new_sink(servers, target)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from producers import TIMEOUT_MS, Abortable, Fenced, Producers
+from direct_batches import describe_producers, produce_unasked
+from java_driver import JavaDriver
+from producers import TIMEOUT_MS, Abortable, ConfluentProducer, Fenced, JavaProducer, Producers
 from reading import committed_offset, read, stable_end
 
+from oncelog.protocol.errors import ErrorCode
 from oncelog.testing import Broker
 
 Unique = Callable[[str], str]
@@ -152,3 +155,48 @@ def test_a_producer_outlives_a_restart_of_the_broker(
         producer.commit()
         broker.restart()
     assert read(broker.bootstrap_servers, topic) == [["0"], ["1"], ["2"]]
+
+
+def test_what_belongs_to_no_transaction_is_refused_and_hangs_nothing(broker: Broker, topic: str) -> None:
+    """In the words that the version of Produce knows (KIP-890)."""
+    address = broker.bootstrap_servers
+    producer = ConfluentProducer(address, "nobody", TIMEOUT_MS)
+    for version in (9, 11, 12):
+        code = produce_unasked(address, topic, 0, producer_id=77_000, version=version)
+        assert code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    producer.begin()
+    producer.send(topic, 1, "asked")
+    producer.flush()
+    (described,) = describe_producers(address, topic, 1)
+    for version, code in ((9, ErrorCode.INVALID_TXN_STATE), (11, ErrorCode.TRANSACTION_ABORTABLE)):
+        assert produce_unasked(address, topic, 0, producer_id=described.producer_id, version=version) == code
+    producer.commit()
+    producer.close()
+    assert read(address, topic) == [[], ["asked"], []]
+
+
+@pytest.mark.java
+def test_both_generations_share_a_topic(broker: Broker, topic: str, java: JavaDriver, unique: Unique) -> None:
+    """Version 1 keeps its epoch, version 2 gets a new one with every end; readers see no difference."""
+    address = broker.bootstrap_servers
+    old = ConfluentProducer(address, unique("old"), TIMEOUT_MS)
+    name = unique("new")
+    new = JavaProducer(java, name, address, name, TIMEOUT_MS)
+    expected = []
+    for number in range(6):
+        for which, producer in (("old", old), ("new", new)):
+            producer.begin()
+            producer.send(topic, 0, f"{which} {number}")
+            producer.flush()
+        for producer in (new, old):
+            if number % 3 == 2:
+                producer.abort()
+            else:
+                producer.commit()
+        if number % 3 != 2:
+            expected += [f"old {number}", f"new {number}"]
+    assert read(address, topic) == [expected, [], []]
+    epochs = sorted(producer.producer_epoch for producer in describe_producers(address, topic, 0))
+    assert epochs == [0, 6]
+    old.close()
+    new.close()

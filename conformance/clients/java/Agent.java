@@ -13,6 +13,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
@@ -29,6 +30,7 @@ import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.CreateTopicsOptions;
 import org.apache.kafka.clients.admin.DescribeConfigsOptions;
+import org.apache.kafka.clients.admin.DescribeTopicsResult;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
@@ -159,13 +161,22 @@ public class Agent {
     }
 
     private Object describeTopic(String name) throws Exception {
-        TopicDescription topic = await(admin.describeTopics(List.of(name)).values().get(name));
+        TopicDescription topic = await(descriptions(admin.describeTopics(List.of(name))).get(name));
         List<Object> partitions = new ArrayList<>();
         for (TopicPartitionInfo partition : topic.partitions()) {
             partitions.add(Map.of("partition", partition.partition(), "replicas", partition.replicas().size(), "isr",
                     partition.isr().size()));
         }
         return partitions;
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<String, Future<TopicDescription>> descriptions(DescribeTopicsResult result) throws Exception {
+        // Before 3.1 the method had another name, which 4.0 removed.
+        boolean renamed = Arrays.stream(DescribeTopicsResult.class.getMethods())
+                .anyMatch(method -> method.getName().equals("topicNameValues"));
+        String name = renamed ? "topicNameValues" : "values";
+        return (Map<String, Future<TopicDescription>>) DescribeTopicsResult.class.getMethod(name).invoke(result);
     }
 
     private Object describeConfigs(String topic) throws Exception {

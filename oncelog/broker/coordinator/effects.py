@@ -24,10 +24,6 @@ class Effects:
         self._completions: list[Completion] = []
         self._timers: list[SetTimer | CancelTimer] = []
 
-    @property
-    def has_records(self) -> bool:
-        return bool(self._records)
-
     def write(self, *records: CoordinatorRecord) -> None:
         self._records.extend(records)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
@@ -109,11 +109,8 @@ class Groups:
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Group]:
         return iter(list(self._groups.values()))
-
-    def __len__(self) -> int:
-        return len(self._groups)
 
     def get(self, group_id: str) -> Group | None:
         return self._groups.get(group_id)

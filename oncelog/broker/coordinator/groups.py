@@ -23,7 +23,6 @@ from oncelog.broker.coordinator.group import (
     Group,
     Groups,
     GroupSettings,
-    GroupType,
     Replay,
     TimerHandler,
 )
@@ -220,6 +219,3 @@ class GroupCoordinator:
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
         return group
-
-
-__all__ = ["GroupCoordinator", "GroupType"]

@@ -128,8 +128,7 @@ class ClassicClients:
     ) -> list[int]:
         committer = Committer(group_id, generation, member_id, instance_id, version)
         entries = [
-            OffsetEntry(topic, partition, offset, metadata=metadata)
-            for (topic, partition), offset in offsets.items()
+            OffsetEntry(topic, partition, offset, metadata=metadata) for (topic, partition), offset in offsets.items()
         ]
         if producer_id >= 0:
             return self.shard.run(

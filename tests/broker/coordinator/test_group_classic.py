@@ -35,9 +35,7 @@ def test_first_join_gets_an_id_and_makes_the_group(clients: ClassicClients) -> N
     assert clients.join() == refused(ErrorCode.MEMBER_ID_REQUIRED, "m-1")
     (record,) = clients.shard.appended
     assert record.key == GroupMetadataKey(group=GROUP)
-    assert record.value == GroupMetadataValue(
-        protocol=None, leader=None, current_state_timestamp=clients.shard.now_ms
-    )
+    assert record.value == GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=clients.shard.now_ms)
     assert record.value_version == 3
     assert clients.describe().group_state == "Empty"
 

@@ -1,0 +1,82 @@
+"""Proves a run: holds output topics against their input, in a Spark batch job, and writes a report.
+
+An output record names the input record it came from, as `PARTITION:OFFSET` (the SQL expression `--output-id`). From
+that follow the records that were lost, came twice, came from nowhere, or stand in the wrong order. Both isolation
+levels are read; the difference between them are the aborted records, and these are held against the markers in the
+log itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from oncelog.client.offsets import Isolation
+from pipeline.config import ConfigError
+from pipeline.evidence import Seen, Verdict, aborted_offsets, judge
+from pipeline.report import Section, write_report
+from pipeline.session import spark_session
+
+
+class Audit(NamedTuple):
+    topic: str
+    verdict: Verdict
+    uncommitted: int
+    """How many records a reader without isolation sees."""
+    by_partition: dict[int, tuple[int, int]]
+    """Visible and aborted records of each partition."""
+
+
+def run_audit(flags: argparse.Namespace) -> int:
+    spark = spark_session("oncelog audit", master=flags.master)
+    try:
+        audits = audit(spark, flags.bootstrap, flags.input, flags.output.split(","), flags.output_id)
+    finally:
+        spark.stop()
+    for each in audits:
+        print(summary(each))
+    sections = [Section(each.topic, each.topic, each.verdict, each.uncommitted, each.by_partition) for each in audits]
+    write_report(Path(flags.report), f"Audit of {flags.input}", sections)
+    print(f"report: {Path(flags.report).resolve()}")
+    return 0 if all(each.verdict.exactly_once for each in audits) else 1
+
+
+def audit(spark: Any, bootstrap: str, source: str, targets: list[str], output_id: str) -> list[Audit]:
+    expected = [f"{row[0]}:{row[1]}" for row in _read(spark, bootstrap, source, Isolation.READ_COMMITTED).collect()]
+    return [_audit_topic(spark, bootstrap, target, expected, output_id) for target in targets]
+
+
+def _audit_topic(spark: Any, bootstrap: str, target: str, expected: list[str], output_id: str) -> Audit:
+    from pyspark.errors import PySparkException
+
+    frame = _read(spark, bootstrap, target, Isolation.READ_COMMITTED)
+    try:
+        rows = frame.selectExpr("partition", "offset", f"CAST({output_id} AS STRING) AS id").collect()
+    except PySparkException as error:
+        raise ConfigError(f"--output-id: {str(error).splitlines()[0]}") from None
+    committed = [Seen(row[0], row[1], (row[2] or "").encode()) for row in rows]
+    aborted = aborted_offsets(bootstrap, target)
+    verdict = judge(expected, committed, [row[2] or "" for row in rows], aborted)
+    by_partition: dict[int, tuple[int, int]] = {}
+    for partition in {seen.partition for seen in committed} | {partition for partition, _ in aborted}:
+        visible = sum(seen.partition == partition for seen in committed)
+        by_partition[partition] = (visible, sum(each[0] == partition for each in aborted))
+    uncommitted = _read(spark, bootstrap, target, Isolation.READ_UNCOMMITTED).count()
+    return Audit(target, verdict, int(uncommitted), dict(sorted(by_partition.items())))
+
+
+def _read(spark: Any, bootstrap: str, topic: str, isolation: Isolation) -> Any:
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+    reader = reader.option("kafka.isolation.level", isolation.name.lower()).option("includeHeaders", "true")
+    return reader.load().select("partition", "offset", "key", "value", "headers", "timestamp")
+
+
+def summary(audit: Audit) -> str:
+    verdict = audit.verdict
+    word = "exactly once" if verdict.exactly_once else "NOT exactly once"
+    return (
+        f"{audit.topic}: {word}: {verdict.expected} expected, {verdict.visible} visible, {verdict.lost} lost,"
+        f" {verdict.duplicated} duplicated, {verdict.unexpected} unexpected, {verdict.aborted} aborted of which"
+        f" {verdict.aborted_visible} visible, {verdict.out_of_order} out of order"
+    )

@@ -1,0 +1,117 @@
+"""One command that shows exactly-once to a sceptic: the same job, the same kills, two sinks, one audit.
+
+Payments are enriched from topic to topic. Driver, executor and broker are killed in turn while the job runs, once
+with this project's sink and once with Spark's own. Then the audit holds both outputs against the input, and the sum
+of each account against the truth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import tempfile
+from collections import defaultdict
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from oncelog.client.admin import Admin
+from oncelog.client.cluster import Cluster
+from oncelog.client.offsets import Isolation
+from oncelog.client.producer import Producer
+from pipeline.audit import audit, summary
+from pipeline.chaos import EtlProcess, run_with_kills
+from pipeline.etl import say
+from pipeline.evidence import count_end, read_topic
+from pipeline.payments import payment
+from pipeline.report import Section, write_report
+from pipeline.session import spark_session
+
+INPUT = "payments"
+OUTPUTS = {"exactly-once": "payments-exactly-once", "spark": "payments-spark"}
+KILLS = ("driver", "executor", "broker")
+MASTER = "local-cluster[2,1,1024]"
+BATCHES = 8
+
+
+def run_demo(flags: argparse.Namespace) -> int:
+    chooser = random.Random(flags.seed)
+    with _broker(flags.broker) as broker, tempfile.TemporaryDirectory() as directory:
+        servers = broker.bootstrap_servers
+        _prepare(servers, flags.records, chooser)
+        say(f"{flags.records} payments are in {INPUT}; the broker is {flags.broker} at {servers}")
+        done = {sink: _run(sink, broker, flags, Path(directory), chooser) for sink in OUTPUTS}
+        return _judge(servers, flags, done)
+
+
+def _broker(kind: str) -> AbstractContextManager[Any]:
+    if kind == "apache":
+        from conformance.reference.kafka import ApacheKafka
+
+        return ApacheKafka()
+    from oncelog.testing import Broker
+
+    return Broker(subprocess=True)
+
+
+def _prepare(servers: str, count: int, chooser: random.Random) -> None:
+    with Cluster(servers) as cluster:
+        Admin(cluster).create_topic(INPUT, partitions=2)
+        for topic in OUTPUTS.values():
+            Admin(cluster).create_topic(topic, partitions=3)
+        with Producer(cluster) as producer:
+            for number in range(count):
+                key, value = payment(number, chooser)
+                producer.produce(INPUT, value, key=key)
+
+
+def _run(sink: str, broker: Any, flags: argparse.Namespace, directory: Path, chooser: random.Random) -> list[str]:
+    servers = broker.bootstrap_servers
+    arguments = ["--bootstrap", servers, "--from", INPUT, "--to", OUTPUTS[sink], "--sink", sink]
+    arguments += ["--function", "pipeline.payments:enrich", "--transactional-id", f"demo-{sink}"]
+    arguments += ["--checkpoint", str(directory / sink), "--master", MASTER, "--available-now"]
+    arguments += ["--max-offsets", str(max(1, flags.records // BATCHES))]
+    etl = EtlProcess(arguments, directory / f"{sink}.log")
+    kills = [KILLS[number % len(KILLS)] for number in range(flags.kills)]
+    say(f"the job runs with the sink {sink!r}")
+    try:
+        return run_with_kills(etl, broker, kills, lambda: count_end(servers, OUTPUTS[sink]), chooser, say)
+    finally:
+        etl.close()
+
+
+def _judge(servers: str, flags: argparse.Namespace, done: dict[str, list[str]]) -> int:
+    truth = _totals(servers, INPUT)
+    spark = spark_session("oncelog demo")
+    try:
+        found = audit(
+            spark, servers, INPUT, list(OUTPUTS.values()), "get_json_object(CAST(value AS STRING), '$.source')"
+        )
+    finally:
+        spark.stop()
+    sections = []
+    for (sink, kills), each in zip(done.items(), found, strict=True):
+        totals = _totals(servers, each.topic)
+        wrong = [account for account in truth if totals.get(account) != truth[account]]
+        surplus = (sum(totals.values()) - sum(truth.values())) / 100
+        notes = [
+            f"killed while it ran: {', '.join(kills) or 'nothing'}",
+            f"accounts with a wrong total: {len(wrong)} of {len(truth)}; money too much: {surplus:,.2f}",
+        ]
+        say(f"{sink}: {summary(each)}; {notes[1]}")
+        title = "exactly-once sink" if sink == "exactly-once" else "Spark's own sink"
+        sections.append(Section(title, each.topic, each.verdict, each.uncommitted, each.by_partition, notes))
+    notes = [f"{flags.records} payments, broker {flags.broker}, seed {flags.seed}; the same kills for both sinks."]
+    write_report(Path(flags.report), "Exactly-once under kills", sections, notes)
+    say(f"report: {Path(flags.report).resolve()}")
+    return 0 if sections[0].verdict.exactly_once else 1
+
+
+def _totals(servers: str, topic: str) -> dict[str, int]:
+    """What a reader of committed payments believes that each account has paid, in cents."""
+    totals: defaultdict[str, int] = defaultdict(int)
+    for seen in read_topic(servers, topic, Isolation.READ_COMMITTED):
+        found = json.loads(seen.value)
+        totals[found["account"]] += found["cents"]
+    return dict(totals)

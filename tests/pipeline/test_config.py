@@ -1,0 +1,70 @@
+"""Flags and YAML give the same settings; what is wrong is said in one line."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from pipeline.__main__ import main
+from pipeline.config import ConfigError, EtlConfig, add_etl_flags, parse_etl
+
+pytest.importorskip("yaml", reason="needs the extra `pipeline`")
+
+NEEDED = ["--bootstrap", "h:1", "--checkpoint", "c", "--transactional-id", "t"]
+
+
+def parse(*arguments: str) -> EtlConfig:
+    parser = argparse.ArgumentParser()
+    add_etl_flags(parser)
+    return parse_etl(parser.parse_args(arguments))
+
+
+def test_flags() -> None:
+    config = parse(*NEEDED, "--from", "a,b", "--to", "o", "--sink-option", "kafka.batch.size=10", "--available-now")
+    assert config.sources == ["a", "b"]
+    assert config.target == "o"
+    assert config.sink_options == {"kafka.batch.size": "10"}
+    assert config.available_now
+    assert config.sink == "exactly-once"
+
+
+def test_a_file_says_the_same_and_flags_override_it(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "bootstrap: h:1\nfrom: [a]\nto: o\ntransactional-id: t\ncheckpoint: c\nmax-offsets: 5\n"
+        "sink_options: {kafka.compression.type: lz4}\n"
+    )
+    config = parse("--config", str(path), "--to", "other", "--sink-option", "kafka.batch.size=1")
+    assert (config.sources, config.target, config.max_offsets) == (["a"], "other", 5)
+    assert config.sink_options == {"kafka.compression.type": "lz4", "kafka.batch.size": "1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--from", "a"], "--bootstrap is missing"),
+        (NEEDED, "either --from or --pattern"),
+        ([*NEEDED, "--from", "a", "--pattern", "b"], "either --from or --pattern"),
+        ([*NEEDED, "--from", "a", "--sql", "x", "--function", "m:f"], "either --sql or --function"),
+        ([*NEEDED, "--from", "a", "--sink-option", "x"], "not KEY=VALUE"),
+        (["--config", "nowhere.yaml"], "cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: list[str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        parse(*arguments)
+
+
+@pytest.mark.parametrize("text", ["- a list", "nonsense: 1", "a: [unclosed"])
+def test_a_bad_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError):
+        parse("--config", str(path))
+
+
+def test_the_command_prints_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["etl", "--from", "a"]) == 2
+    assert capsys.readouterr().err == "etl: --bootstrap is missing\n"

@@ -1,0 +1,112 @@
+"""The evidence must be able to convict."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from oncelog.client.admin import Admin
+from oncelog.client.cluster import Cluster
+from oncelog.client.offsets import Isolation
+from oncelog.client.producer import Producer
+from oncelog.spark.cluster import SinkCluster
+from oncelog.spark.options import SinkOptions
+from oncelog.spark.transaction import Transactions
+from oncelog.testing import Broker
+from pipeline.etl import lag
+from pipeline.evidence import (
+    Seen,
+    StableOffsetWatcher,
+    aborted_offsets,
+    batches_of_checkpoint,
+    count_end,
+    judge,
+    read_topic,
+    torn_batches,
+)
+from pipeline.report import Section, write_report
+
+ENDS = [{"in": {"0": 2}}, {"in": {"0": 4}}]
+
+
+def seen(*sources: str) -> list[Seen]:
+    return [Seen(0, offset, source.encode()) for offset, source in enumerate(sources)]
+
+
+def verdict(sources: list[str], aborted: set[tuple[int, int]] = frozenset()) -> dict[str, int]:  # type: ignore[assignment]
+    found = judge(["0:0", "0:1", "0:2"], seen(*sources), sources, set(aborted))
+    kept = ("lost", "duplicated", "unexpected", "aborted_visible", "out_of_order")
+    return {name: getattr(found, name) for name in kept if getattr(found, name)}
+
+
+def test_verdicts() -> None:
+    assert verdict(["0:0", "0:1", "0:2"]) == {}
+    assert verdict(["0:0", "0:2"]) == {"lost": 1}
+    assert verdict(["0:0", "0:1", "0:1", "0:2"]) == {"duplicated": 1}
+    assert verdict(["0:0", "0:1", "0:2", "9:9", "what"]) == {"unexpected": 2}
+    assert verdict(["0:1", "0:0", "0:2"]) == {"out_of_order": 1}
+    assert verdict(["0:0", "0:1", "0:2"], {(0, 1)}) == {"aborted_visible": 1}
+
+
+@pytest.mark.parametrize(("stops", "torn"), [({0, 2, 4}, []), ({1}, [0]), ({3}, [1]), ({1, 3}, [0, 1])])
+def test_a_reader_that_saw_half_a_batch(stops: set[int], torn: list[int]) -> None:
+    records = seen("0:0", "0:1", "0:2", "0:3")
+    assert torn_batches(records, {0: stops}, "in", ENDS) == torn
+
+
+def test_batches_are_read_from_the_checkpoint(tmp_path: Path) -> None:
+    logs = tmp_path / "offsets"
+    logs.mkdir()
+    for number, end in enumerate(ENDS):
+        (logs / str(number)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps(end)}')
+    (logs / ".0.crc").write_text("x")
+    assert batches_of_checkpoint(tmp_path) == ENDS
+
+
+def test_lag_of_a_source() -> None:
+    assert lag({"endOffset": {"t": {"0": 5, "1": 1}}, "latestOffset": {"t": {"0": 9, "1": 1}}}) == 4
+    assert lag({"endOffset": '{"t":{"0":5}}', "latestOffset": '{"t":{"0":9}}'}) == 4
+    assert lag({"endOffset": 5, "latestOffset": None}) == 0
+
+
+def test_aborted_records_are_found_in_the_log_itself() -> None:
+    with Broker() as broker:
+        servers = broker.bootstrap_servers
+        with Cluster(servers) as cluster:
+            Admin(cluster).create_topic("t", partitions=1)
+        watcher = StableOffsetWatcher(servers, "t")
+        watcher.start()
+        options = SinkOptions(servers, "id", group_id="id")
+        with SinkCluster.open(options) as cluster:
+            transactions = Transactions(cluster, options)
+            for commit in (True, False, True):
+                identity = transactions.fence()
+                transactions.add_partitions([("t", 0)])
+                with Producer(cluster, identity=identity, transactional_id="id") as producer:
+                    producer.produce("t", b"x", partition=0)
+                    producer.produce("t", b"y", partition=0)
+                if commit:
+                    transactions.commit()
+            transactions.fence()
+        assert aborted_offsets(servers, "t") == {(0, 3), (0, 4)}
+        assert [each.offset for each in read_topic(servers, "t", Isolation.READ_COMMITTED)] == [0, 1, 6, 7]
+        assert len(read_topic(servers, "t", Isolation.READ_UNCOMMITTED)) == 6
+        assert count_end(servers, "t") == 9
+        # It may come late and see few, but never a place inside a transaction.
+        assert watcher.stop().get(0, set()) <= {0, 3, 6, 9}
+    assert count_end(servers, "t") == 0
+
+
+def test_a_report_is_one_file_with_its_plots(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra `pipeline`")
+    good, bad = judge(["0:0"], seen("0:0"), ["0:0"], set()), judge(["0:0"], seen("0:0", "0:0"), ["0:0", "0:0"], set())
+    sections = [Section("good <one>", "a", good, 1, {0: (1, 0)}), Section("bad", "b", bad, 2, {0: (2, 5)}, ["note"])]
+    write_report(tmp_path / "deep" / "report.html", "A title", sections)
+    text = (tmp_path / "deep" / "report.html").read_text()
+    assert text.count("<svg") == 3
+    assert "good &lt;one&gt;" in text
+    assert "Exactly once" in text
+    assert "Not exactly once" in text
+    assert "<script" not in text

@@ -1,0 +1,142 @@
+"""Exactly-once under SIGKILL of driver, executor and broker; and Spark's own sink, so that the test can fail.
+
+`ONCELOG_PIPELINE_RUNS` says how many runs each broker gets (default 1; `make pipeline-soak` takes 30), and
+`ONCELOG_PIPELINE_SEED` where their random numbers begin.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from conformance.reference import jars as reference_jars
+from conformance.reference.kafka import ApacheKafka
+from oncelog.client.admin import Admin
+from oncelog.client.cluster import Cluster
+from oncelog.client.offsets import Isolation
+from oncelog.client.producer import Producer
+from oncelog.testing import Broker
+from pipeline import jars
+from pipeline.chaos import EtlProcess, run_with_kills, wait_until
+from pipeline.evidence import (
+    StableOffsetWatcher,
+    Verdict,
+    aborted_offsets,
+    batches_of_checkpoint,
+    count_end,
+    judge,
+    read_topic,
+    torn_batches,
+)
+
+pytest.importorskip("psutil", reason="needs the extra `pipeline`")
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+RUNS = int(os.environ.get("ONCELOG_PIPELINE_RUNS", "1"))
+SEED = int(os.environ.get("ONCELOG_PIPELINE_SEED", "1"))
+RECORDS = 6_000
+BATCHES = 6
+CLUSTER = "local-cluster[2,1,1024]"
+SQL = str(Path(__file__).parents[2] / "pipeline" / "sql" / "trace.sql")
+
+
+@pytest.fixture(params=["oncelog", "apache"])
+def broker(request: pytest.FixtureRequest) -> Iterator[Any]:
+    reason = jars.missing() or reference_jars.missing()
+    if reason is not None:
+        pytest.skip(reason)
+    with Broker(subprocess=True) if request.param == "oncelog" else ApacheKafka() as running:
+        yield running
+
+
+class Outcome(NamedTuple):
+    verdict: Verdict
+    torn: list[int]
+    kills: list[str]
+    log: str
+
+
+def fill(servers: str, records: int = RECORDS) -> None:
+    with Cluster(servers) as cluster:
+        Admin(cluster).create_topic("in", partitions=2)
+        Admin(cluster).create_topic("out", partitions=3)
+        with Producer(cluster) as producer:
+            for number in range(records):
+                producer.produce("in", b"%d" % number, key=b"key-%d" % (number % 97))
+
+
+def etl_process(servers: str, directory: Path, sink: str, *more: str) -> EtlProcess:
+    arguments = ["--bootstrap", servers, "--from", "in", "--to", "out", "--sink", sink, "--sql", SQL]
+    arguments += ["--transactional-id", "etl", "--checkpoint", str(directory / "checkpoint")]
+    arguments += ["--max-offsets", str(RECORDS // BATCHES), *more]
+    return EtlProcess(arguments, directory / "etl.log")
+
+
+def run(broker: Any, directory: Path, sink: str, kills: list[str], seed: int, master: str) -> Outcome:
+    servers = broker.bootstrap_servers
+    fill(servers)
+    etl = etl_process(servers, directory, sink, "--master", master, "--available-now")
+    watcher = StableOffsetWatcher(servers, "out")
+    watcher.start()
+    said: list[str] = []
+    try:
+        done = run_with_kills(etl, broker, kills, lambda: count_end(servers, "out"), random.Random(seed), said.append)
+    finally:
+        etl.close()
+        watched = watcher.stop()
+    committed = read_topic(servers, "out", Isolation.READ_COMMITTED)
+    expected = [f"{each.partition}:{each.offset}" for each in read_topic(servers, "in", Isolation.READ_COMMITTED)]
+    verdict = judge(expected, committed, [each.value.decode() for each in committed], aborted_offsets(servers, "out"))
+    torn = torn_batches(committed, watched, "in", batches_of_checkpoint(directory / "checkpoint"))
+    return Outcome(verdict, torn, done, "\n".join(said) + etl.log())
+
+
+@pytest.mark.parametrize("number", range(RUNS))
+def test_each_record_arrives_once_whatever_dies(broker: Any, tmp_path: Path, number: int) -> None:
+    seed = SEED + number
+    kills = ["driver", "executor", "broker"]
+    random.Random(seed).shuffle(kills)
+    outcome = run(broker, tmp_path, "exactly-once", kills, seed, CLUSTER)
+    assert outcome.verdict.exactly_once, f"seed {seed}: {outcome.verdict}\n{outcome.log}"
+    assert outcome.verdict.expected == RECORDS
+    assert outcome.verdict.out_of_order == 0
+    assert outcome.torn == [], f"seed {seed}\n{outcome.log}"
+    assert outcome.kills, outcome.log
+
+
+def test_sparks_own_sink_duplicates_under_the_same_kills(broker: Any, tmp_path: Path) -> None:
+    for attempt in range(3):
+        directory = tmp_path / str(attempt)
+        directory.mkdir()
+        outcome = run(broker, directory, "spark", ["driver", "driver", "driver"], SEED + attempt, "local[2]")
+        assert outcome.verdict.lost == 0
+        if outcome.verdict.duplicated:
+            return
+        with Cluster(broker.bootstrap_servers) as cluster:
+            for topic in ("in", "out"):
+                Admin(cluster).delete_topic(topic)
+    pytest.fail("Spark's sink showed no duplicates: the harness would not notice them either")
+
+
+def test_sigterm_stops_between_batches_and_the_next_run_goes_on(tmp_path: Path, broker: Any) -> None:
+    servers = broker.bootstrap_servers
+    fill(servers, RECORDS)
+    etl = etl_process(servers, tmp_path, "exactly-once", "--trigger-seconds", "0.1", "--master", "local[2]")
+    try:
+        etl.start()
+        assert wait_until(lambda: "rows written" in etl.log() or etl.exit_code is not None)
+        etl.terminate()
+        assert etl.wait() == 0, etl.log()
+        assert "stopping after the batch" in etl.log()
+        again = etl_process(servers, tmp_path, "exactly-once", "--available-now", "--master", "local[2]")
+        again.start()
+        assert again.wait() == 0, again.log()
+    finally:
+        etl.close()
+    committed = read_topic(servers, "out", Isolation.READ_COMMITTED)
+    assert len(committed) == len({each.value for each in committed}) == RECORDS
