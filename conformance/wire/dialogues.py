@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 INT32_MAX = 2**31 - 1
 UNKNOWN_ID = b"\x05" * 16
+ABSENT_SESSION = 12_345
 
 
 def dialogue_cases() -> Iterator[Case]:
@@ -253,6 +254,7 @@ def _consumer_group(talk: Talk, version: int) -> None:
         regex = {"rebalance_timeout_ms": 5000, "topic_partitions": []}
         group = talk.fresh("group")
         talk.say(_beat(group, one, 0, subscribed_topic_regex="w-pl.*", **regex), version, "join by pattern")
+        talk.say(_beat(group, one, -1), version, "leave what was joined by pattern")
         talk.say(_beat(talk.fresh("group"), one, 0, subscribed_topic_regex="(", **regex), version, "a bad pattern")
 
 
@@ -466,7 +468,7 @@ def _fetch_session(talk: Talk, version: int) -> None:
     talk.say(_fetch(talk, "w-absent", 0, session_epoch=6, **session), version, "an absent topic")
     talk.say(empty(session_epoch=-1, **rest), version, "close")
     talk.say(empty(session_epoch=7, **rest), version, "after it was closed")
-    talk.say(_fetch(talk, topic, 0, session_epoch=1, session_id=INT32_MAX), version, "a session that is absent")
+    talk.say(_fetch(talk, topic, 0, session_epoch=1, session_id=ABSENT_SESSION), version, "a session that is absent")
 
 
 def _list_offsets(talk: Talk, version: int) -> None:

@@ -120,12 +120,14 @@ def _field(name: str, kind: FieldType, value: Any, version: int, names: Names) -
 
 
 def _list(name: str, kind: FieldType, values: list[Any], version: int, names: Names) -> Json:
-    items = [_field(name, kind, value, version, names) for value in values]
     if name in ORDERED or not isinstance(kind, StructType):
-        return items
+        return [_field(name, kind, value, version, names) for value in values]
     identity = next((known for known in IDENTITIES if _has(kind.struct, known, version)), None)
     if identity is None:
-        return sorted(items, key=repr)
+        return sorted((_field(name, kind, value, version, names) for value in values), key=repr)
+    # Numbers for ids are given on the way, so that the way must be the same on every broker.
+    values = sorted(values, key=lambda value: str(getattr(value, identity)))
+    items = [_field(name, kind, value, version, names) for value in values]
     named: dict[str, Json] = {}
     for item in items:
         assert isinstance(item, dict)

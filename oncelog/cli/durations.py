@@ -9,7 +9,7 @@ def duration_text(duration_ms: int) -> str:
     """The two largest units: `2h 5m`, `1m 30s`, `12s`, `0.4s`."""
     if duration_ms < 10_000:
         return f"{duration_ms / 1000:.1f}s"
-    parts = []
+    parts: list[str] = []
     for size_ms, unit in _UNITS:
         count, duration_ms = divmod(duration_ms, size_ms)
         if count or parts:

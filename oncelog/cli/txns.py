@@ -87,15 +87,15 @@ def why_stuck(
     topic, partition = _parse_place(place)
     with Cluster(bootstrap) as cluster:
         partitions = TransactionAdmin(cluster).held_partitions(topic, partition)
-    held = [partition for partition in partitions if partition.held_back]
+    held = [found for found in partitions if found.held_back]
     if json:
-        print_json([_held_json(partition) for partition in held])
+        print_json([_held_json(stuck) for stuck in held])
     elif not held:
         ends = ", ".join(f"{found.partition} at {found.high_watermark}" for found in partitions)
         print(f"Nothing is held up: every reader can reach the end of {topic} (partition {ends}).")
     else:
-        for partition in held:
-            _explain(partition)
+        for stuck in held:
+            _explain(stuck)
     if held:
         raise typer.Exit(1)
 

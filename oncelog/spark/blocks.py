@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from oncelog.client.errors import ClientError, UnknownTopic
 from oncelog.protocol.errors import KafkaError
@@ -92,35 +93,29 @@ class BlockEncoder:
         """Takes Arrow batches with the columns of the sink, gives Arrow batches with blocks."""
         for batch in batches:
             if batch.num_rows:
-                for topic, rows in self._rows_by_topic(batch):
-                    yield from self._add(topic, batch, rows)
+                for topic, rows in self._split_by_topic(batch):
+                    yield from self._add(topic, rows)
         for where, block in self._open.items():
             yield self._finish(where, block)
 
-    def _rows_by_topic(self, batch: Any) -> Iterator[tuple[str, Int32s | None]]:
+    def _split_by_topic(self, batch: Any) -> Iterator[tuple[str, Any]]:
         if self._plan.options.topic is not None:
-            yield self._plan.options.topic, None
+            yield self._plan.options.topic, batch
             return
         names = batch.column("topic")
         if names.null_count:
             raise BadRow("a row has no topic: the column `topic` is null, and the sink has no option `topic`")
-        encoded = names.dictionary_encode()
-        indexes = encoded.indices.to_numpy(zero_copy_only=False)
-        for index, topic in enumerate(encoded.dictionary.to_pylist()):
-            yield topic, np.flatnonzero(indexes == index).astype(np.int32)
+        for topic in names.unique().to_pylist():
+            yield topic, batch.filter(pc.equal(names, topic))
 
-    def _add(self, topic: str, batch: Any, rows: Int32s | None) -> Iterator[Any]:
+    def _add(self, topic: str, batch: Any) -> Iterator[Any]:
         columns = _Columns(batch)
         partitions = self._partitions(topic, batch, columns)
-        if rows is not None:
-            partitions = partitions[rows]
-        order = np.argsort(partitions, kind="stable")
+        order = np.argsort(partitions, kind="stable").astype(np.int32)
         ordered = partitions[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=-1))
         for start, end in zip(starts, [*starts[1:], len(ordered)], strict=True):
-            chosen = order[start:end] if rows is None else rows[order[start:end]]
-            where = (topic, int(ordered[start]))
-            yield from self._append(where, columns, np.ascontiguousarray(chosen, dtype=np.int32))
+            yield from self._append((topic, int(ordered[start])), columns, order[start:end])
 
     def _partitions(self, topic: str, batch: Any, columns: _Columns) -> Int32s:
         count = self._topic(topic).partition_count

@@ -25,7 +25,7 @@ def plain_partition_keys(keys: Column | None, row_count: int, partition_count: i
         key = read_field(keys, row)
         if key is not None:
             found[row] = partition_for_key(key, partition_count)
-    return found.tobytes()
+    return bytes(found.tobytes())
 
 
 partition_keys: Callable[[Column | None, int, int], bytes]

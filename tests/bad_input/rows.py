@@ -69,7 +69,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     ),
     37: (
         "test_produce::test_a_decompression_bomb",
-        "test_produce::test_a_bomb_does_not_keep_others_waiting",
+        "test_produce::test_a_bomb_of_ten_gigabytes_costs_no_more_than_the_ceiling",
     ),
     38: ("test_produce::test_a_malformed_record",),
     39: ("test_produce::test_a_null_key_in_a_compacted_topic",),
@@ -112,6 +112,15 @@ ROWS: dict[int, tuple[str, ...]] = {
         "test_fetch::test_a_fetch_by_a_replica_that_cannot_be_one",
         "test_fetch::test_list_offsets_with_values_that_mean_nothing",
     ),
+    53: ("test_groups::test_a_join_that_cannot_be",),
+    54: (
+        "test_groups::test_a_join_that_cannot_be",
+        "test_groups::test_a_join_with_another_protocol_than_the_groups",
+        "test_groups::test_members_and_generations_that_are_not_the_groups",
+        "test_groups::test_a_stolen_instance_id",
+    ),
+    55: ("test_groups::test_a_flood_of_joins_that_never_go_on",),
+    56: ("test_groups::test_metadata_of_an_offset",),
     57: ("test_topics::test_init_producer_id",),
     62: (
         "test_topics::test_a_name_that_no_topic_may_have",
@@ -135,6 +144,10 @@ ROWS: dict[int, tuple[str, ...]] = {
         "test_topics::test_a_hundred_thousand_unknown_names_with_auto_creation",
     ),
     66: ("test_wire::test_telemetry_is_not_offered",),
+    68: (
+        "test_groups::test_an_expression_that_would_take_for_ever",
+        "test_groups::test_an_expression_that_is_none",
+    ),
     69: (
         "test_connections::test_more_connections_than_allowed",
         "test_connections::test_an_address_with_a_limit_of_its_own",
@@ -148,7 +161,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     ),
 }
 
-GROUPS, TRANSACTIONS, SECURITY = "consumer groups", "exactly-once", "security"
+TRANSACTIONS, SECURITY = "exactly-once", "security"
 
 ROWS_LATER: dict[int, str] = {
     3: SECURITY,
@@ -161,10 +174,6 @@ ROWS_LATER: dict[int, str] = {
     34: SECURITY,
     44: TRANSACTIONS,
     49: SECURITY,
-    53: GROUPS,
-    54: GROUPS,
-    55: GROUPS,
-    56: GROUPS,
     57: TRANSACTIONS,
     58: TRANSACTIONS,
     59: TRANSACTIONS,
@@ -172,6 +181,5 @@ ROWS_LATER: dict[int, str] = {
     61: TRANSACTIONS,
     65: SECURITY,
     67: SECURITY,
-    68: GROUPS,
 }
 """The part of the work that each of these rows waits for."""

@@ -38,7 +38,7 @@ def encode(
     batches: list[Any], *, topic: str | None = "out", partitions: int = 3, limit: int = 1_000_000, **options: Any
 ) -> list[tuple[str, int, int, list[Record]]]:
     """Topic, partition, number and records of each block."""
-    plans = {name: TopicPlan(partitions, limit) for name in ("out", "other")}
+    plans = {"out": TopicPlan(partitions, limit), "other": TopicPlan(2, limit)}
     plan = EncodePlan(SinkOptions("h:1", "t", topic, **options), plans, [0])
     found = []
     for row in BlockEncoder(plan, 5).encode(iter(batches)):

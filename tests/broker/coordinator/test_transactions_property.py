@@ -239,6 +239,8 @@ class Transactions(RuleBasedStateMachine):
     def restart(self) -> None:
         self.shard.restart()
         self.markers.clear()
+        # Connections die with the process, and what was under way on them. Version 1 has to rely on that.
+        self.sent = [(request, txn) for request, txn in self.sent if request.client_version >= 2]
         for client in self.clients:
             if client.init is not None:
                 # Its answer will never come. If it had no identity yet, nobody will miss it.
