@@ -16,7 +16,7 @@ from conformance.observations import differences
 from conformance.scenarios import SCENARIOS
 from conformance.scenarios.run import Run
 from conformance.wire.compare import advertised, run_cases, wire_cases
-from conformance.wire.listed import Found, Verdict, judge, read_listed
+from conformance.wire.listed import Found, Listed, Verdict, judge, read_listed
 from conformance.wire.state import SETTINGS as WIRE_SETTINGS
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ SETTINGS = {
     "log.initial.task.delay.ms": "0",
 }
 """For both brokers: expired transactions and expired records are looked for more often than once in minutes."""
+
+
+ANY_CLIENT = "client"
+"""Stands in the table of differences for all clients."""
 
 
 class CellResult(NamedTuple):
@@ -101,12 +105,20 @@ def compare_wire(pattern: str, tell: Callable[[str], None]) -> Report:
 
 
 def judge_clients(cells: list[CellResult]) -> Verdict:
-    listed = [entry for entry in read_listed() if entry.api in CLIENTS or entry.api == "client"]
+    listed = [
+        entry._replace(api="*") if entry.api == ANY_CLIENT else entry
+        for entry in read_listed()
+        if _is_of_clients(entry)
+    ]
     return judge([found for cell in cells for found in cell.found], listed)
 
 
 def judge_wire(report: Report) -> Verdict:
-    return judge(report.found, [entry for entry in read_listed() if entry.api not in CLIENTS])
+    return judge(report.found, [entry for entry in read_listed() if not _is_of_clients(entry)])
+
+
+def _is_of_clients(entry: Listed) -> bool:
+    return entry.api in CLIENTS or entry.api == ANY_CLIENT
 
 
 def render(cells: list[CellResult], clients: Verdict, report: Report, wire: Verdict) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 INT32_MAX = 2**31 - 1
 UNKNOWN_ID = b"\x05" * 16
 ABSENT_SESSION = 12_345
+EXPIRY_MS = 1000
 
 
 def dialogue_cases() -> Iterator[Case]:
@@ -37,6 +38,7 @@ def dialogue_cases() -> Iterator[Case]:
         (ApiKey.LIST_OFFSETS, _list_offsets),
         (ApiKey.INIT_PRODUCER_ID, _producer_ids),
         (ApiKey.END_TXN, _transactions),
+        (ApiKey.END_TXN, _expired_transaction),
         (ApiKey.TXN_OFFSET_COMMIT, _transactional_offsets),
         (ApiKey.CREATE_TOPICS, _topic_life),
         (ApiKey.INCREMENTAL_ALTER_CONFIGS, _configs),
@@ -607,6 +609,35 @@ def _transactions(talk: Talk, version: int) -> None:
     describe("describe at the end")
     talk.say(_fetch(talk, topic, 0, isolation_level=1), 11, "all")
     talk.say(_fetch(talk, topic, 0, isolation_level=0), 11, "all, committed or not")
+
+
+def _expired_transaction(talk: Talk, version: int) -> None:
+    """The coordinator aborts what outlived its timeout and bumps the epoch; the producer comes back (KIP-588)."""
+    name, topic = talk.fresh("id"), talk.create_topic(talk.fresh("topic"))
+    init_version = 5 if version >= 5 else _near(ApiKey.INIT_PRODUCER_ID, version)
+    produce_version = 12 if version >= 5 else 9
+    started = talk.say(_init(name, timeout_ms=EXPIRY_MS), init_version, "init")
+    producer_id, epoch = started.producer_id, started.producer_epoch
+    if version < 5:
+        talk.say(_add(name, producer_id, epoch, topic), min(3, version), "add")
+
+    def write(label: str, sequence: int, epoch: int) -> None:
+        records = batch(b"x", producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True)
+        talk.say(produce_request(talk, topic, records, transactional_id=name), produce_version, label)
+
+    write("write in time", 0, epoch)
+    request = D.describe_transactions.DescribeTransactionsRequest(transactional_ids=[name])
+    talk.wait_until(
+        lambda: talk.ask(request, 0).transaction_states[0].transaction_state == "CompleteAbort", f"{name} has expired"
+    )
+    write("write too late", 1, epoch)
+    if version < 5:
+        talk.say(_add(name, producer_id, epoch, topic), min(3, version), "add too late")
+    talk.say(_end(name, producer_id, epoch, True), version, "commit too late")
+    talk.say(_end(name, producer_id, epoch, False), version, "abort too late")
+    talk.say(request, 0, "describe the expired one")
+    talk.say(_init(name, producer_id, epoch, timeout_ms=EXPIRY_MS), init_version, "come back with the former epoch")
+    talk.say(_init(name, timeout_ms=EXPIRY_MS), init_version, "come back")
 
 
 def _transactional_offsets(talk: Talk, version: int) -> None:

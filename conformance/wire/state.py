@@ -41,6 +41,7 @@ SETTINGS = {
     "group.consumer.max.session.timeout.ms": str(SESSION_MS),
     "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.max.session.timeout.ms": str(SESSION_MS),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
 """For both brokers."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -37,10 +38,17 @@ def new_sink(servers: str, topic: str | None, identity: str | None = None, **opt
     return exactly_once_sink(servers, transactional_id=name, topic=topic, **options)
 
 
-def read(servers: str, topic: str, isolation: Isolation = Isolation.READ_COMMITTED) -> list[tuple[int, bytes | None]]:
-    with Cluster(servers) as cluster:
-        records = Consumer(cluster, topic, isolation=isolation).records(follow=False)
-        return [(each.partition, each.record.value) for each in records]
+def read(
+    servers: str, topic: str, isolation: Isolation = Isolation.READ_COMMITTED, *, count: int = 0
+) -> list[tuple[int, bytes | None]]:
+    """Reads to the end, again until `count` records are there: Apache Kafka writes its markers after its answer."""
+    deadline = time.monotonic() + 30
+    while True:
+        with Cluster(servers) as cluster:
+            records = Consumer(cluster, topic, isolation=isolation).records(follow=False)
+            found = [(each.partition, each.record.value) for each in records]
+        if len(found) >= count or time.monotonic() > deadline:
+            return found
 
 
 def committed(servers: str, sink: ExactlyOnceSink) -> dict[tuple[str, int], Any]:
@@ -56,7 +64,7 @@ def test_a_batch_becomes_visible_and_its_repetition_is_skipped(spark: Any, serve
     assert sink.last_report is not None
     assert (sink.last_report.records, sink.last_report.skipped, sink.last_report.runs) == (1000, False, 1)
     expected = sorted((partition_for_key(b"%d" % (n % 10), 3), b"%d" % n) for n in range(1000))
-    assert sorted(read(servers, topic)) == expected
+    assert sorted(read(servers, topic, count=1000)) == expected
     sink(rows, 0)
     assert sink.last_report.skipped
     # Another driver, with the same checkpoint, recognises it too.
@@ -65,7 +73,7 @@ def test_a_batch_becomes_visible_and_its_repetition_is_skipped(spark: Any, serve
     assert other.last_report is not None
     assert other.last_report.skipped
     other(rows.limit(10), 1)
-    assert len(read(servers, topic)) == 1010
+    assert len(read(servers, topic, count=1010)) == 1010
 
 
 def test_sequences_go_on_from_batch_to_batch(spark: Any, servers: str, new_topic: NewTopic) -> None:
@@ -78,7 +86,7 @@ def test_sequences_go_on_from_batch_to_batch(spark: Any, servers: str, new_topic
         epochs.add(sink.last_report.epoch)
     assert len(epochs) == 1
     wanted = sorted(b"%d-%d" % (batch, n) for batch in range(3) for n in range(500))
-    assert sorted(value or b"" for _, value in read(servers, topic)) == wanted
+    assert sorted(value or b"" for _, value in read(servers, topic, count=1500)) == wanted
 
 
 def test_several_topics_in_one_transaction(spark: Any, servers: str, new_topic: NewTopic) -> None:
@@ -91,8 +99,8 @@ def test_several_topics_in_one_transaction(spark: Any, servers: str, new_topic: 
         "TIMESTAMP_MILLIS(1700000000000 + id) AS timestamp",
     )
     new_sink(servers, None)(rows, 0)
-    assert sorted(read(servers, one)) == sorted((1, b"%d" % n) for n in range(0, 100, 2))
-    assert sorted(read(servers, two)) == sorted((0, b"%d" % n) for n in range(1, 100, 2))
+    assert sorted(read(servers, one, count=50)) == sorted((1, b"%d" % n) for n in range(0, 100, 2))
+    assert sorted(read(servers, two, count=50)) == sorted((0, b"%d" % n) for n in range(1, 100, 2))
     with Cluster(servers) as cluster:
         record = next(Consumer(cluster, two).records(follow=False)).record
     assert list(record.headers) == [("h", b"1")]
@@ -154,7 +162,7 @@ def test_a_failed_batch_leaves_nothing_visible_and_can_be_repeated(
     assert read(servers, topic) == []
     assert len(read(servers, topic, Isolation.READ_UNCOMMITTED)) == 100
     sink(rows, 0)
-    assert len(read(servers, topic)) == 100
+    assert len(read(servers, topic, count=100)) == 100
 
 
 def _fail(*_: object) -> None:
@@ -177,7 +185,7 @@ def test_an_attempt_that_repeats_makes_the_batch_run_again_under_a_new_epoch(
     sink(spark.range(100).selectExpr("CAST(id AS STRING) AS value"), 0)
     assert sink.last_report is not None
     assert sink.last_report.runs == 2
-    assert len(read(servers, topic)) == 100
+    assert len(read(servers, topic, count=100)) == 100
     assert len(read(servers, topic, Isolation.READ_UNCOMMITTED)) == 200
 
 
@@ -198,7 +206,7 @@ def test_a_lost_answer_to_the_commit_is_found_out(
         sink(rows, 0)
     assert sink.last_report is not None
     assert sink.last_report.skipped
-    assert len(read(servers, topic)) == 10
+    assert len(read(servers, topic, count=10)) == 10
 
 
 def test_the_newer_driver_fences_the_older(spark: Any, servers: str, new_topic: NewTopic) -> None:
@@ -210,9 +218,9 @@ def test_the_newer_driver_fences_the_older(spark: Any, servers: str, new_topic: 
     newer(rows, 1)
     with pytest.raises(TransactionalIdInUse, match="in use by another query"):
         older(rows, 2)
-    assert len(read(servers, topic)) == 20
+    assert len(read(servers, topic, count=20)) == 20
     newer(rows, 2)
-    assert len(read(servers, topic)) == 30
+    assert len(read(servers, topic, count=30)) == 30
 
 
 def test_a_checkpoint_and_a_transactional_id_belong_together(
@@ -233,7 +241,7 @@ def test_a_checkpoint_and_a_transactional_id_belong_together(
         adopting(rows, 1)
     finally:
         spark.sparkContext.setLocalProperty("sql.streaming.queryId", None)
-    assert len(read(servers, topic)) == 30
+    assert len(read(servers, topic, count=30)) == 30
 
 
 def test_speculation_is_refused(spark: Any, servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +260,9 @@ def test_a_stream_from_topic_to_topic(spark: Any, servers: str, new_topic: NewTo
     fill(servers, source, 500, 700)
     again = new_sink(servers, target, sink.options.transactional_id)
     run_stream(spark, servers, source, again, checkpoint)
-    assert sorted(value or b"" for _, value in read(servers, target)) == sorted(b"%d" % n for n in range(700))
+    assert sorted(value or b"" for _, value in read(servers, target, count=700)) == sorted(
+        b"%d" % n for n in range(700)
+    )
     # The group of the same name shows how far the query is.
     offsets = committed(servers, sink)
     assert sum(each.offset for each in offsets.values()) == 700

@@ -76,11 +76,14 @@ class ConfluentProducer:
     def abort(self) -> None:
         self._call(self._client.abort_transaction, TIMEOUT_S)
 
-    def send_offset(self, topic: str, partition: int, offset: int, group_id: str) -> None:
+    def send_offset(
+        self, topic: str, partition: int, offset: int, group_id: str, metadata: object | None = None
+    ) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
-        consumer = Consumer({"bootstrap.servers": "localhost:1", "group.id": group_id, "log_level": 0})
-        metadata = consumer.consumer_group_metadata()
+        if metadata is None:
+            consumer = Consumer({"bootstrap.servers": "localhost:1", "group.id": group_id, "log_level": 0})
+            metadata = consumer.consumer_group_metadata()
         offsets = [TopicPartition(topic, partition, offset)]
         self._call(self._client.send_offsets_to_transaction, offsets, metadata, TIMEOUT_S)
 

@@ -78,3 +78,31 @@ def committed_offset(address: str, group_id: str, topic: str, partition: int) ->
     finally:
         consumer.close()
     return found.offset if found.offset >= 0 else None
+
+
+class Member:
+    """Of a group, with partitions of the topic from the start."""
+
+    def __init__(self, address: str, group_id: str, topic: str, protocol: str) -> None:
+        from confluent_kafka import Consumer
+
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": address,
+                "group.id": group_id,
+                "group.protocol": protocol,
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
+        self._consumer.subscribe([topic])
+        deadline = time.monotonic() + TIMEOUT_S
+        while not self._consumer.assignment():
+            assert time.monotonic() < deadline, "no partitions were assigned"
+            self._consumer.poll(0.1)
+
+    def group_metadata(self) -> object:
+        return self._consumer.consumer_group_metadata()
+
+    def close(self) -> None:
+        self._consumer.close()

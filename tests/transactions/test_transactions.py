@@ -8,7 +8,7 @@ import pytest
 from direct_batches import describe_producers, produce_unasked
 from java_driver import JavaDriver
 from producers import TIMEOUT_MS, Abortable, ConfluentProducer, Fenced, JavaProducer, Producers
-from reading import committed_offset, read, stable_end
+from reading import Member, committed_offset, read, stable_end
 
 from oncelog.protocol.errors import ErrorCode
 from oncelog.testing import Broker
@@ -200,3 +200,54 @@ def test_both_generations_share_a_topic(broker: Broker, topic: str, java: JavaDr
     assert epochs == [0, 6]
     old.close()
     new.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_consumer_that_lost_its_partitions_commits_no_offsets(
+    broker: Broker, topic: str, unique: Unique, protocol: str
+) -> None:
+    """Its producer is told so, and nothing of its transaction comes to pass (KIP-447)."""
+    address, group_id = broker.bootstrap_servers, unique("group")
+    zombie = Member(address, group_id, topic, protocol)
+    metadata = zombie.group_metadata()
+    zombie.close()
+    owner = Member(address, group_id, topic, protocol)
+    producer = ConfluentProducer(address, unique("id"), TIMEOUT_MS)
+    producer.begin()
+    producer.send(topic, 0, "zombie")
+    with pytest.raises(Abortable):
+        producer.send_offset(topic, 0, 5, group_id, metadata)
+    producer.abort()
+    producer.begin()
+    producer.send(topic, 0, "owner")
+    producer.send_offset(topic, 0, 6, group_id, owner.group_metadata())
+    producer.commit()
+    assert committed_offset(address, group_id, topic, 0) == 6
+    assert read(address, topic) == [["owner"], [], []]
+    owner.close()
+
+
+@pytest.mark.java
+def test_kafkas_own_producer_recovers_from_the_timeout(
+    broker: Broker, topic: str, java: JavaDriver, unique: Unique
+) -> None:
+    """Its commit is refused so that it may abort, and it goes on (KIP-588); Apache Kafka ends the producer."""
+    name = unique("id")
+    producer = JavaProducer(java, name, broker.bootstrap_servers, name, TIMEOUT_MS)
+    for ending in ("commit", "flush"):
+        producer.begin()
+        producer.send(topic, 0, "late")
+        producer.flush()
+        broker.clock.advance(TIMEOUT_MS)
+        if ending == "flush":
+            producer.send(topic, 0, "later")
+            producer.flush()
+        # A partition's word for it is InvalidProducerEpochException, which is not yet the end of a producer.
+        with pytest.raises((Abortable, Fenced)):
+            producer.commit()
+        producer.abort()
+        producer.begin()
+        producer.send(topic, 0, ending)
+        producer.commit()
+    assert read(broker.bootstrap_servers, topic) == [["commit", "flush"], [], []]
+    producer.close()

@@ -1,0 +1,149 @@
+"""Markers are written until they are, whatever the disk or an administrator does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from oncelog.broker.app import BrokerApp
+from oncelog.broker.config.broker_config import Setting
+from oncelog.broker.config.load import load_config
+from oncelog.broker.coordinator.transaction_state import State
+from oncelog.broker.metadata.topic_plans import NewTopic
+from oncelog.broker.runtime import shard as shard_module
+from oncelog.broker.runtime import txn_markers
+from oncelog.broker.runtime.services import Services
+from oncelog.broker.runtime.topics import create_topics
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.messages.delete_topics import DeleteTopicState
+from tests.broker.log.simulated_disk import SimulatedDisk
+from tests.transactions.direct_client import DirectProducer, call
+
+TOPIC = "t"
+TIMEOUT_MS = 60_000
+
+
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(txn_markers, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(shard_module, "_RELOAD_PAUSE_SECONDS", 0.01)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> SimulatedDisk:
+    disk = SimulatedDisk()
+    for parent in tmp_path.parents:
+        disk.names[str(parent)] = disk.durable_names[str(parent)] = None
+    return disk
+
+
+@pytest.fixture
+async def services(tmp_path: Path, disk: SimulatedDisk) -> AsyncIterator[Services]:
+    settings = {
+        "log.dirs": str(tmp_path),
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "log.flush.on.ack": "false",
+        "transaction.state.log.num.partitions": "1",
+    }
+    config = load_config(flags=[Setting(name, value, "the test") for name, value in settings.items()])
+    app = BrokerApp(config, disk=disk)
+    await app.start()
+    await create_topics(app.services, [NewTopic(TOPIC, partition_count=2)])
+    await app.services.transactions.leader_of("x")
+    yield app.services
+    await app.stop()
+
+
+@pytest.fixture(params=[1, 2], ids=["v1", "v2"])
+async def producer(request: pytest.FixtureRequest, services: Services) -> DirectProducer:
+    """With an open transaction in two partitions."""
+    producer = DirectProducer(services, "x", request.param, TIMEOUT_MS)
+    await producer.init()
+    for partition in range(2):
+        await producer.send(TOPIC, partition, "value")
+    return producer
+
+
+def state(services: Services) -> State:
+    (shard,) = services.transactions.shards
+    (transaction,) = shard.coordinator.transactions()
+    return transaction.state
+
+
+def stable_offsets(services: Services) -> list[int]:
+    return [services.partitions.leader(TOPIC, partition).log.last_stable_offset for partition in range(2)]
+
+
+async def test_an_end_is_answered_when_every_partition_has_its_marker(
+    services: Services, producer: DirectProducer
+) -> None:
+    await producer.end(True)
+    assert stable_offsets(services) == [2, 2]
+    assert state(services) == State.COMPLETE_COMMIT
+
+
+async def test_a_partition_that_takes_no_marker_is_tried_again(
+    services: Services, producer: DirectProducer, disk: SimulatedDisk
+) -> None:
+    # The decision is written, one partition takes its marker, the other does not, twice.
+    disk.fail("pwrite", 0, 0, errno.ENOSPC, errno.ENOSPC)
+    ending = asyncio.ensure_future(producer.end(True))
+    await asyncio.sleep(0)
+    assert sorted(stable_offsets(services)) == [0, 2]
+    assert not ending.done()
+    await ending
+    assert stable_offsets(services) == [2, 2]
+    assert services.partitions.leader(TOPIC, 0).log.aborted_transactions(0, 9) == []
+
+
+async def test_a_decision_that_cannot_be_written_is_none(
+    services: Services, producer: DirectProducer, disk: SimulatedDisk
+) -> None:
+    disk.fail("pwrite", errno.ENOSPC)
+    with pytest.raises(KafkaError) as caught:
+        await producer.end(True)
+    assert caught.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert stable_offsets(services) == [0, 0]
+    # The client asks again, for the opposite even, and the coordinator has read its log anew.
+    await producer.end(False)
+    assert state(services) == State.COMPLETE_ABORT
+
+
+async def test_an_end_that_cannot_be_noted_is_noted_later(
+    services: Services, producer: DirectProducer, disk: SimulatedDisk
+) -> None:
+    disk.fail("pwrite", 0, 0, 0, errno.ENOSPC)
+    with pytest.raises(KafkaError) as caught:
+        await producer.end(True)
+    assert caught.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await producer.end(True)
+    assert state(services) == State.COMPLETE_COMMIT
+    assert min(stable_offsets(services)) >= 2
+    await producer.send(TOPIC, 0, "next")
+    await producer.end(False)
+    aborted = services.partitions.leader(TOPIC, 0).log.aborted_transactions(0, 99)
+    assert len(aborted) == 1
+
+
+async def test_a_topic_that_is_deleted_has_nothing_to_end(services: Services, producer: DirectProducer) -> None:
+    await call(services, ApiKey.DELETE_TOPICS, 6, topics=[DeleteTopicState(name=TOPIC)], timeout_ms=1000)
+    await producer.end(True)
+    assert state(services) == State.COMPLETE_COMMIT
+
+
+async def test_a_timeout_ends_the_transaction_without_its_client(services: Services, producer: DirectProducer) -> None:
+    services.clock.advance(TIMEOUT_MS)
+    for _ in range(100):
+        if state(services) == State.COMPLETE_ABORT:
+            break
+        await asyncio.sleep(0.01)
+    assert stable_offsets(services) == [2, 2]
+    with pytest.raises(KafkaError) as caught:
+        await producer.send(TOPIC, 0, "late")
+    fenced = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert caught.value.code in fenced
