@@ -73,10 +73,10 @@ def _card(options: argparse.Namespace) -> int:
         options.client or list(CLIENTS), options.scenario or list(SCENARIOS), fast=options.fast, tell=_tell
     )
     wire, clients = judge_wire(report), judge_clients(cells)
-    if options.client or options.scenario or options.fast:
+    if options.client or options.scenario:
         clients = clients._replace(stale=[])
     else:
-        CARD.write_text(render(cells, clients, report, wire))
+        CARD.write_text(render(cells, clients, report, wire, fast=options.fast))
     codes = [_conclude(wire), _conclude(clients), _check_coverage(report, "*")]
     return max(codes)
 

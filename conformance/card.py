@@ -121,8 +121,9 @@ def _is_of_clients(entry: Listed) -> bool:
     return entry.api in CLIENTS or entry.api == ANY_CLIENT
 
 
-def render(cells: list[CellResult], clients: Verdict, report: Report, wire: Verdict) -> str:
-    return "\n".join([*_clients_part(cells, clients), "", *_wire_part(report, wire), ""])
+def render(cells: list[CellResult], clients: Verdict, report: Report, wire: Verdict, *, fast: bool = False) -> str:
+    thinned = ["", "Thinned out by `--fast`: only acks=all, and no record above 10 kB."] if fast else []
+    return "\n".join([*_clients_part(cells, clients), *thinned, "", *_wire_part(report, wire), ""])
 
 
 def _clients_part(cells: list[CellResult], verdict: Verdict) -> list[str]:

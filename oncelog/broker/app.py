@@ -94,19 +94,57 @@ class BrokerApp:
             raise
 
     async def stop(self) -> None:
+        """Every step is taken even if one before it failed, since the last ones make the data durable."""
+        steps = (
+            self._stop_listeners,
+            self._stop_housekeeping,
+            self._stop_coordinators,
+            self._stop_flusher,
+            self._stop_services,
+            self._close_logs,
+            self._close_store,
+        )
+        failure: Exception | None = None
+        for step in steps:
+            try:
+                await step()
+            except Exception as error:
+                logger.error("while stopping: %s", error, exc_info=error)
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    async def _stop_listeners(self) -> None:
         for listener in self._listeners:
             await listener.stop()
+
+    async def _stop_housekeeping(self) -> None:
         if self._housekeeping:
             await self._housekeeping.stop()
-        self._stop_coordinators()
+
+    async def _stop_coordinators(self) -> None:
+        for loading in self._loading:
+            loading.cancel()
+        if self._markers is not None:
+            self._markers.close()
+            self.services.groups.close()
+            self.services.transactions.close()
+
+    async def _stop_flusher(self) -> None:
         await self._flusher.drain()
         self._flusher.close()
+
+    async def _stop_services(self) -> None:
         if self._services:
             self._services.partitions.close()
             await self._services.producer_ids.close()
             await self._services.metadata.close()
+
+    async def _close_logs(self) -> None:
         if self._logs:
             self._logs.close()
+
+    async def _close_store(self) -> None:
         if self._store:
             await self._store.close()
 
@@ -172,14 +210,6 @@ class BrokerApp:
             services.metadata.subscribe(host.image_changed)
             loading = asyncio.get_running_loop().create_task(host.load_all(services.logs.has_records))
             self._loading.append(loading)
-
-    def _stop_coordinators(self) -> None:
-        for loading in self._loading:
-            loading.cancel()
-        if self._markers is not None:
-            self._markers.close()
-            self.services.groups.close()
-            self.services.transactions.close()
 
     def _recover(self, logs: LogManager) -> None:
         """After a crash, bring every log back to what is certain before anyone is served."""

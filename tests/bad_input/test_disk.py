@@ -99,7 +99,7 @@ def values(client: RawClient, topic: str) -> list[bytes | None]:
 @pytest.mark.parametrize("part_bytes", [0, 1, 40])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
 def test_a_write_that_fails(
-    start_broker: StartBroker, disk: FaultyDisk, code: int, part_bytes: int, flush_on_ack: str
+    start_broker: StartBroker, disk: FaultyDisk, error_log: ErrorLog, code: int, part_bytes: int, flush_on_ack: str
 ) -> None:
     broker = start_broker({"log.flush.on.ack": flush_on_ack}, disk=disk)
     with RawClient(broker.port) as client:
@@ -118,12 +118,22 @@ def test_a_write_that_fails(
         assert produced(client, "bad", b"after") == (0, 1)
         assert values(client, "bad") == [b"before", b"after"]
     broker.stop()
+    said_once(error_log, "bad-0")
     again = start_broker(data_dir=broker.data_dir)
     with RawClient(again.port) as client:
         assert values(client, "bad") == [b"before", b"after"]
 
 
-def test_a_producer_may_repeat_a_write_that_failed(start_broker: StartBroker, disk: FaultyDisk) -> None:
+def said_once(error_log: ErrorLog, partition: str) -> None:
+    """However many writes failed, the log says it once."""
+    (line,) = error_log.lines
+    assert f"{partition} takes no writes for now" in line
+    error_log.lines.clear()
+
+
+def test_a_producer_may_repeat_a_write_that_failed(
+    start_broker: StartBroker, disk: FaultyDisk, error_log: ErrorLog
+) -> None:
     broker = start_broker(disk=disk)
     with RawClient(broker.port) as client:
         create_topic(client, "bad")
@@ -141,6 +151,7 @@ def test_a_producer_may_repeat_a_write_that_failed(start_broker: StartBroker, di
         assert write(1) == [0]
         assert write(2) == [0]
         assert end_offset(client, "bad") == 3
+    said_once(error_log, "bad-0")
 
 
 @pytest.mark.parametrize("acks", [-1, 1])
@@ -206,7 +217,9 @@ def fill(client: RawClient, topic: str) -> int:
         assert acked < TMPFS_BYTES // 100_000
 
 
-def test_a_volume_that_fills_up_and_is_freed(start_broker: StartBroker, small_volume: Path) -> None:
+def test_a_volume_that_fills_up_and_is_freed(
+    start_broker: StartBroker, small_volume: Path, error_log: ErrorLog
+) -> None:
     ballast = small_volume / "ballast"
     ballast.write_bytes(bytes(TMPFS_BYTES // 4))
     broker = start_broker({"log.flush.on.ack": "true"}, data_dir=small_volume / "data")
@@ -218,6 +231,7 @@ def test_a_volume_that_fills_up_and_is_freed(start_broker: StartBroker, small_vo
         ballast.unlink()
         assert produced(client, "growing", b"after") == (0, acked)
         assert values(client, "growing")[acked:] == [b"after"]
+    said_once(error_log, "growing-0")
     restart(start_broker, broker, "growing", acked + 1)
 
 

@@ -182,7 +182,7 @@ func (a *agent) produce(ctx context.Context, r *request) (any, error) {
 		"snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()}
 	options := []kgo.Opt{kgo.SeedBrokers(a.bootstrap), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(codecs[r.Codec]), kgo.ProducerBatchMaxBytes(r.SizeMax), kgo.AllowAutoTopicCreation(),
-		kgo.BrokerMaxWriteBytes(2 * r.SizeMax), kgo.RecordDeliveryTimeout(timeout)}
+		kgo.BrokerMaxWriteBytes(2 * r.SizeMax)}
 	switch r.Acks {
 	case "0":
 		options = append(options, kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite())

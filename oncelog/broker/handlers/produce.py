@@ -88,6 +88,7 @@ def _append_all(
 ) -> ProduceResponse | Awaitable[ProduceResponse]:
     response = ProduceResponse()
     countdown: AckCountdown[ProduceResponse] | None = None
+    waiting: list[PartitionProduceResponse] = []
     repeated = _repeated_partitions(request)
     for topic in request.topic_data:
         answers: list[PartitionProduceResponse] = []
@@ -110,11 +111,15 @@ def _append_all(
                 continue
             if request.acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
                 countdown = countdown or AckCountdown(response)
-                _wait_for(partition, last_offset + 1, answer, countdown)
+                waiting.append(answer)
+                _wait_for(partition, last_offset + 1, answer, waiting, countdown)
+    _throttle(request, response, context)
     if request.acks == 0:
         return _no_reply(response)
-    _throttle(request, response, context)
-    return response if countdown is None else countdown.future
+    if countdown is None:
+        return response
+    countdown.expire_after(request.timeout_ms, lambda: _time_out(waiting))
+    return countdown.future
 
 
 def error_reply(request: ProduceRequest, error: KafkaError, _: RequestContext) -> ProduceResponse:
@@ -202,15 +207,24 @@ def _wait_for(
     partition: Partition,
     offset: int,
     answer: PartitionProduceResponse,
+    waiting: list[PartitionProduceResponse],
     countdown: AckCountdown[ProduceResponse],
 ) -> None:
     def safe(error: KafkaError | None) -> None:
+        waiting.remove(answer)
         if error is not None:
             _refuse(answer, error)
         countdown.arrived()
 
     countdown.expect()
     partition.when_safe(offset, safe)
+
+
+def _time_out(waiting: list[PartitionProduceResponse]) -> None:
+    """The disk takes longer than the client wants to wait. The records may still become safe."""
+    error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the records were not safe within the request's timeout")
+    for answer in waiting:
+        _refuse(answer, error)
 
 
 def _no_reply(response: ProduceResponse) -> ProduceResponse:

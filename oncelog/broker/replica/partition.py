@@ -7,6 +7,7 @@ replicas' ends. Whatever waits for records to be safe waits for it.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log.disk import StorageError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from oncelog.broker.runtime.flusher import Flusher
     from oncelog.protocol.records.batch import BatchHeader
 
+logger = logging.getLogger(__name__)
+
 
 class Partition:
     __slots__ = (
@@ -29,6 +32,7 @@ class Partition:
         "_flush_on_ack",
         "_flusher",
         "_offline",
+        "_refuses_writes",
         "fetch_waiters",
         "in_sync_count",
         "in_sync_count_min",
@@ -60,6 +64,8 @@ class Partition:
         self._appended_bytes = 0
         """Since the high watermark last moved: what long polls may expect of its next move."""
         self._offline: KafkaError | None = None
+        self._refuses_writes = False
+        """Whether the last append failed, as on a full disk: said once, not for every request."""
         self.fetch_waiters: set[FetchWaiter] = set()
         self.in_sync_count = 1
         self.in_sync_count_min = 1
@@ -81,6 +87,14 @@ class Partition:
         except StorageError as error:
             self.failed(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
+        except KafkaError as error:
+            if error.code == ErrorCode.KAFKA_STORAGE_ERROR and not self._refuses_writes:
+                self._refuses_writes = True
+                logger.error("%s-%d takes no writes for now: %s", self.topic, self.index, error.message)
+            raise
+        if self._refuses_writes:
+            self._refuses_writes = False
+            logger.warning("%s-%d takes writes again", self.topic, self.index)
         if not result.duplicate:
             self._appended(result.size_bytes)
         return result

@@ -78,8 +78,11 @@ class Flusher:
             await running
             try:
                 partition.log.complete_flush(ticket)
+                partition.flushed()
             except StorageError as error:
                 logger.error("%s", error)
                 partition.failed(error)
-            else:
-                partition.flushed()
+            except Exception as error:
+                # Whoever waits for the other partitions of the round must not wait for ever.
+                logger.exception("%s: a bug of ours while flushing", partition.log.directory)
+                partition.failed(StorageError(f"{partition.log.directory} could not be flushed: {error!r}"))

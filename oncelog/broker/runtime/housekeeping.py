@@ -108,6 +108,10 @@ class Housekeeping:
             except (StorageError, OSError) as error:
                 logger.error("%s failed: %s", name, error)
                 delay_ms = RETRY_MS
+            except Exception:
+                # A bug in one round must not end the job for the rest of the broker's life.
+                logger.exception("%s failed by a bug of ours", name)
+                delay_ms = RETRY_MS
 
     # -- the jobs --------------------------------------------------------------------------------------------
 

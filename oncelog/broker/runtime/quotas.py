@@ -21,6 +21,8 @@ ANONYMOUS = "ANONYMOUS"
 DEFAULT = None
 """In an entity, None as a name stands for "every name that has no quota of its own"."""
 
+RATES_MAX = 10_000
+
 Entity = tuple[tuple[str, str | None], ...]
 """Sorted pairs such as (("client-id", "etl"), ("user", None))."""
 
@@ -57,6 +59,9 @@ class Rate:
         while samples[0][0] < horizon:
             samples.popleft()
         return self.total_bytes / self.window_seconds(now_seconds)
+
+    def is_idle(self, since_seconds: float) -> bool:
+        return not self._samples or self._samples[-1][0] < since_seconds
 
     @property
     def total_bytes(self) -> float:
@@ -104,16 +109,23 @@ class Quotas:
                 return tuple((name, names[name]) for name, _ in pattern), value
         return None
 
+    def _forget_idle(self, now_seconds: float) -> None:
+        """With a default quota, every client id that ever came has a rate; those that are quiet need none."""
+        window_seconds = self._samples_max * self._sample_seconds
+        self._rates = {key: rate for key, rate in self._rates.items() if not rate.is_idle(now_seconds - window_seconds)}
+
     def _record(self, kind: str, client_id: str, size_bytes: int) -> int:
         """Count the bytes and give the throttle time in milliseconds."""
         found = self.limit(kind, ANONYMOUS, client_id)
         if found is None:
             return 0
         entity, limit = found
+        now_seconds = self._clock.monotonic()
         rate = self._rates.get((kind, entity))
         if rate is None:
+            if len(self._rates) >= RATES_MAX:
+                self._forget_idle(now_seconds)
             rate = self._rates[kind, entity] = Rate(self._samples_max, self._sample_seconds)
-        now_seconds = self._clock.monotonic()
         if rate.record(size_bytes, now_seconds) <= limit:
             return 0
         window_seconds = rate.window_seconds(now_seconds)

@@ -43,19 +43,35 @@ class AckWaiters:
 class AckCountdown(Generic[T]):
     """Gives `value` as the result of a future once several partitions have called back."""
 
-    __slots__ = ("_remaining", "_value", "future")
+    __slots__ = ("_remaining", "_timer", "_value", "future")
 
     def __init__(self, value: T) -> None:
         self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._value = value
         self._remaining = 0
+        self._timer: asyncio.TimerHandle | None = None
 
     def expect(self) -> None:
         self._remaining += 1
 
     def arrived(self) -> None:
         self._remaining -= 1
-        if not self._remaining and not self.future.done():
+        if not self._remaining:
+            self._finish()
+
+    def expire_after(self, timeout_ms: int, on_expired: Callable[[], None]) -> None:
+        """Give the value after that time in any case, having told so first."""
+
+        def expire() -> None:
+            on_expired()
+            self._finish()
+
+        self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, expire)
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.future.done():
             self.future.set_result(self._value)
 
 

@@ -211,8 +211,7 @@ class Connection(asyncio.BufferedProtocol):
     def _start(self, request: memoryview) -> None:
         self._request_count += 1
         reply = self._dispatcher.dispatch(request, self)
-        if reply.throttle_time_ms:
-            self.mute(reply.throttle_time_ms)
+        self._throttle(reply)
         if reply.done and not self._replies:
             self._write(reply)
             return
@@ -225,12 +224,18 @@ class Connection(asyncio.BufferedProtocol):
         """A reply that waited is ready: send it, and what waited behind it, then go on with requests."""
         if self.closed:
             return
+        self._throttle(reply)
         if not reply.pipelined:
             self._exclusive = False
         while self._replies and self._replies[0].done:
             self._write(self._replies.popleft())
         if self._frames.buffered_bytes or not self._reading:
             self._pump()
+
+    def _throttle(self, reply: Reply) -> None:
+        if reply.throttle_time_ms:
+            self.mute(reply.throttle_time_ms)
+            reply.throttle_time_ms = 0
 
     def _write(self, reply: Reply) -> None:
         if reply.failure is not None:

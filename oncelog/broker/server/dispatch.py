@@ -120,7 +120,7 @@ class Dispatcher:
             self._wait(result, route, request, context, header, reply)
         else:
             self._finish(result, header, context, reply)
-        reply.throttle_time_ms = context.throttle_time_ms
+        reply.throttle_time_ms, context.throttle_time_ms = context.throttle_time_ms, 0
         if context.exclusive:
             reply.pipelined = False
         return reply
@@ -142,6 +142,7 @@ class Dispatcher:
     ) -> None:
         def settled(done: asyncio.Future[Any]) -> None:
             if done.cancelled():
+                reply.fail(f"{route.api.key.camel} was given up")
                 return
             error = done.exception()
             if error is None:
@@ -150,6 +151,7 @@ class Dispatcher:
                 value = self._error_message(route, request, context, error, reply)
             else:
                 raise error
+            reply.throttle_time_ms = context.throttle_time_ms
             self._finish(value, header, context, reply)
 
         reply.task = asyncio.ensure_future(result)

@@ -22,11 +22,7 @@ def request(
     forgotten: tuple[int, ...] = (),
     offset: int = 0,
 ) -> FetchRequest:
-    topics = [
-        FetchTopic(
-            topic="t", partitions=[FetchPartition(partition=p, fetch_offset=offset) for p in partitions]
-        )
-    ]
+    topics = [FetchTopic(topic="t", partitions=[FetchPartition(partition=p, fetch_offset=offset) for p in partitions])]
     return FetchRequest(
         session_id=session_id,
         session_epoch=epoch,

@@ -241,3 +241,20 @@ def test_a_large_request_waits_for_memory_that_others_hold(driver: Driver) -> No
     assert driver.transport.reading
     driver.connection.connection_lost(None)
     assert memory.used_bytes == 0
+
+
+async def test_a_throttle_that_is_known_only_at_the_end_counts_too(driver: Driver) -> None:
+    driver.send(b"wait-001", b"now-0002")
+    reply = driver.dispatcher.started[0][1]
+    reply.throttle_time_ms = 1
+    driver.finish(0)
+    assert driver.transport.written == framed(b"wait-001")
+    assert driver.started == [b"wait-001"]
+    while len(driver.started) < 2:
+        await asyncio.sleep(0.001)
+
+
+def test_a_request_that_is_given_up_closes_its_connection(driver: Driver) -> None:
+    driver.send(b"wait-001")
+    driver.dispatcher.started[0][1].fail("given up")
+    assert driver.transport.aborted

@@ -1,0 +1,82 @@
+"""Group commit: one round for all that waits, and nobody waits for ever whatever happens in it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.runtime.flusher import Flusher
+
+
+class FakeTicket:
+    def __init__(self, log: FakeLog) -> None:
+        self._log = log
+
+    def run(self) -> None:
+        self._log.gate.wait()
+        self._log.runs += 1
+
+
+class FakeLog:
+    directory = "fake-0"
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.runs = 0
+        self.failure: Exception | None = None
+
+    def begin_flush(self) -> FakeTicket:
+        return FakeTicket(self)
+
+    def complete_flush(self, _: FakeTicket) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+class FakePartition:
+    def __init__(self) -> None:
+        self.log: Any = FakeLog()
+        self.flushed_count = 0
+        self.failures: list[StorageError] = []
+
+    def flushed(self) -> None:
+        self.flushed_count += 1
+
+    def failed(self, error: StorageError) -> None:
+        self.failures.append(error)
+
+
+async def test_what_is_marked_while_a_round_runs_gathers_for_the_next() -> None:
+    flusher, partition = Flusher(), FakePartition()
+    for _ in range(100):
+        flusher.mark_dirty(partition)
+    await flusher.drain()
+    assert partition.log.runs == 1
+    flusher.mark_dirty(partition)
+    await flusher.drain()
+    assert partition.flushed_count == 2
+    flusher.close()
+
+
+async def test_a_sync_that_fails_concerns_its_partition_alone() -> None:
+    flusher, good, bad = Flusher(), FakePartition(), FakePartition()
+    bad.log.failure = StorageError("the disk is gone")
+    flusher.mark_dirty(bad)
+    flusher.mark_dirty(good)
+    await flusher.drain()
+    assert [str(error) for error in bad.failures] == ["the disk is gone"]
+    assert good.flushed_count == 1
+    flusher.close()
+
+
+async def test_a_bug_in_one_partition_keeps_no_other_waiting() -> None:
+    flusher, good, bad = Flusher(), FakePartition(), FakePartition()
+    bad.log.failure = ValueError("a bug")
+    flusher.mark_dirty(bad)
+    flusher.mark_dirty(good)
+    await flusher.drain()
+    assert len(bad.failures) == 1
+    assert good.flushed_count == 1
+    flusher.close()

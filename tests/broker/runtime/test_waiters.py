@@ -1,0 +1,60 @@
+"""What waits: acks in the order of offsets, several partitions at once, and an end in any case."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from oncelog.broker.runtime.waiters import AckCountdown, AckWaiters, FetchWaiter
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+
+def test_acks_are_called_back_when_the_high_watermark_has_passed_them() -> None:
+    waiters, called = AckWaiters(), []
+    for offset in (5, 7, 7, 9):
+        waiters.add(offset, lambda error, offset=offset: called.append((offset, error)))
+    waiters.reached(6)
+    assert called == [(5, None)]
+    waiters.reached(7)
+    assert [offset for offset, _ in called] == [5, 7, 7]
+    failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+    waiters.fail(failure)
+    assert called[-1] == (9, failure)
+
+
+async def test_a_countdown_gives_its_value_when_all_have_arrived() -> None:
+    countdown = AckCountdown("value")
+    countdown.expect()
+    countdown.expect()
+    countdown.arrived()
+    assert not countdown.future.done()
+    countdown.arrived()
+    assert await countdown.future == "value"
+
+
+async def test_a_countdown_that_takes_too_long_gives_its_value_all_the_same() -> None:
+    countdown, expired = AckCountdown("value"), []
+    countdown.expect()
+    countdown.expire_after(1, lambda: expired.append(True))
+    assert await countdown.future == "value"
+    assert expired == [True]
+    countdown.arrived()
+
+
+class FakePartition:
+    def __init__(self) -> None:
+        self.fetch_waiters: set[Any] = set()
+
+
+async def test_a_long_poll_ends_by_bytes_by_time_and_with_its_client() -> None:
+    partition = FakePartition()
+    by_bytes = FetchWaiter([partition], 100, 60_000)
+    by_bytes.grew(60)
+    assert not by_bytes.future.done()
+    by_bytes.grew(60)
+    await by_bytes.future
+    await FetchWaiter([partition], 100, 1).future
+    gone = FetchWaiter([partition], 100, 60_000)
+    gone.future.cancel()
+    await asyncio.sleep(0)
+    assert partition.fetch_waiters == set()

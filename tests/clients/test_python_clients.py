@@ -1,0 +1,50 @@
+"""confluent-kafka, kafka-python and aiokafka: what one produces comes back byte for byte, with every codec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from payloads import ACKS, CODECS, LARGE, LARGE_TOPIC, SMALL_TO_MIDDLE, received, stored_codecs
+from stock_clients import CLIENTS
+
+from oncelog.testing import Broker
+
+# kafka-python loads its schemas by functions that Python 3.11 calls deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated")
+
+
+@pytest.mark.parametrize("acks", ACKS)
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("name", CLIENTS)
+def test_records_come_back_unchanged(
+    broker: Broker, unique: Callable[[str], str], name: str, codec: str, acks: str
+) -> None:
+    client, topic, address = CLIENTS[name], unique("records"), broker.bootstrap_servers
+    client.create_topic(address, topic, {})
+    offsets = client.produce(address, topic, SMALL_TO_MIDDLE, codec=codec, acks=acks)
+    assert offsets in (None, list(range(len(SMALL_TO_MIDDLE))))
+    assert (offsets is None) == (acks == "0")
+    assert client.consume(address, topic, len(SMALL_TO_MIDDLE)) == received(SMALL_TO_MIDDLE)
+    # A batch that would only grow is sent as it is by some clients, but not one with a value of 100 kB.
+    assert codec in stored_codecs(broker.data_dir, topic)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_record_of_10_mb(broker: Broker, unique: Callable[[str], str], name: str) -> None:
+    client, topic, address = CLIENTS[name], unique("large"), broker.bootstrap_servers
+    client.create_topic(address, topic, LARGE_TOPIC)
+    assert client.produce(address, topic, LARGE, codec="none", acks="all") == [0]
+    assert client.consume(address, topic, 1) == received(LARGE)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("producer", CLIENTS)
+def test_every_client_reads_every_other(
+    broker: Broker, unique: Callable[[str], str], producer: str, codec: str
+) -> None:
+    topic, address = unique("shared"), broker.bootstrap_servers
+    CLIENTS[producer].create_topic(address, topic, {})
+    CLIENTS[producer].produce(address, topic, SMALL_TO_MIDDLE, codec=codec, acks="all")
+    for name in CLIENTS.keys() - {producer}:
+        assert CLIENTS[name].consume(address, topic, len(SMALL_TO_MIDDLE)) == received(SMALL_TO_MIDDLE), name
