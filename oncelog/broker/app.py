@@ -90,10 +90,19 @@ class BrokerApp:
         try:
             await self._start()
         except BaseException:
-            await self.stop()
+            # What cannot start often cannot stop either; the reason why it did not start is what counts.
+            await self._stop_all()
             raise
 
     async def stop(self) -> None:
+        failures = await self._stop_all()
+        for failure in failures:
+            known = isinstance(failure, StorageError | OSError)
+            logger.error("while stopping: %s", failure, exc_info=None if known else failure)
+        if failures:
+            raise failures[0]
+
+    async def _stop_all(self) -> list[Exception]:
         """Every step is taken even if one before it failed, since the last ones make the data durable."""
         steps = (
             self._stop_listeners,
@@ -104,15 +113,13 @@ class BrokerApp:
             self._close_logs,
             self._close_store,
         )
-        failure: Exception | None = None
+        failures = []
         for step in steps:
             try:
                 await step()
-            except Exception as error:
-                logger.error("while stopping: %s", error, exc_info=error)
-                failure = failure or error
-        if failure is not None:
-            raise failure
+            except Exception as failure:
+                failures.append(failure)
+        return failures
 
     async def _stop_listeners(self) -> None:
         for listener in self._listeners:

@@ -77,12 +77,12 @@ class Confluent:
         for record in records:
             producer.produce(
                 topic,
-                record.value,
-                record.key,
-                0,
-                delivered,
-                record.timestamp_ms,
-                list(record.headers),
+                value=record.value,
+                key=record.key,
+                partition=0,
+                on_delivery=delivered,
+                timestamp=record.timestamp_ms,
+                headers=list(record.headers),
             )
         assert producer.flush(TIMEOUT_S) == 0
         assert errors == []

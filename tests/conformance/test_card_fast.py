@@ -15,7 +15,13 @@ from oncelog.protocol.api_keys import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    # kafka-python loads its schemas by functions that Python 3.11 calls deprecated.
+    pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated"),
+]
 
 # Kafka leaves some of their requests without an answer, and each costs the time after which that is certain.
 SLOW = (ApiKey.WRITE_TXN_MARKERS, ApiKey.ALTER_CONFIGS, ApiKey.ADD_PARTITIONS_TO_TXN)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.protocol.records.batch import TimestampType
+from oncelog.protocol.records.compression import Compression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,15 @@ _SAME = (
     "file.delete.delay.ms",
 )
 
+_CODECS = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+_WITH_LEVEL = frozenset(("gzip", "lz4", "zstd"))
+
 
 def log_config(overrides: Mapping[str, str], config: BrokerConfig) -> LogConfig:
     """The log settings of a topic with these overrides, which were checked when they were made."""
@@ -41,6 +51,11 @@ def log_config(overrides: Mapping[str, str], config: BrokerConfig) -> LogConfig:
     if "compact" in policies:
         # Only closed segments are compacted, so none may stay open for longer than that (KIP-354).
         values["segment_ms"] = min(values["segment_ms"], values["max_compaction_lag_ms"])
+    codec = config.topic_value("compression.type", overrides)
+    if codec in _CODECS:
+        values["compression"] = _CODECS[codec]
+    if codec in _WITH_LEVEL:
+        values["compression_level"] = config.topic_value(f"compression.{codec}.level", overrides)
     by_broker = config.topic_value("message.timestamp.type", overrides) == "LogAppendTime"
     return LogConfig(
         cleanup_delete="delete" in policies,

@@ -1,7 +1,8 @@
 """Produce (key 0, versions 3-13): append record batches to partitions.
 
-The frame's bytes are checked, patched and written without being decoded or copied; they are not touched after
-`handle` returns, so the next request may be received over them. acks=0 has no answer, and an error then closes
+The frame's bytes are checked, patched and written without being decoded or copied, unless the topic wants another
+codec (`compression.type`); they are not touched after `handle` returns, so the next request may be received over
+them. acks=0 has no answer, and an error then closes
 the connection, which is the only way to tell the client. acks=1 answers when the records are in the log,
 acks=all when the high watermark has passed them.
 """
@@ -30,6 +31,8 @@ from oncelog.protocol.records.batch import (
     MAGIC_POSITION,
     TRANSACTIONAL_BIT,
     TimestampType,
+    read_header,
+    recompress_batch,
 )
 from oncelog.protocol.records.scan import INT64_MAX, INT64_MIN
 from oncelog.protocol.records.validation import check_produce_records
@@ -187,6 +190,10 @@ def _append(
         timestamp_ms_max=now_ms + config.message_timestamp_after_max_ms if by_producer else INT64_MAX,
     )
     assert records is not None
+    if config.compression is not None and config.compression is not header.compression:
+        # The log holds the new size against max.message.bytes, as it does with every batch.
+        records = memoryview(recompress_batch(records, header, config.compression, config.compression_level))
+        header = read_header(records)
     if request.acks == ACKS_ALL:
         partition.check_enough_in_sync()
     # Told also with a refusal: a producer whose sequence is unknown sees from it whether its records were deleted.

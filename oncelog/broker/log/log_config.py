@@ -6,9 +6,12 @@ underscores, so `LogConfig.segment_bytes` is `segment.bytes`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oncelog.protocol.records.batch import TimestampType
+
+if TYPE_CHECKING:
+    from oncelog.protocol.records.compression import Compression
 
 LONG_MAX = 2**63 - 1
 _HOUR_MS = 60 * 60 * 1000
@@ -38,8 +41,14 @@ DEFAULTS: dict[str, Any] = {
     "file_delete_delay_ms": 60 * 1000,
     "producer_id_expiration_ms": _DAY_MS,
     "transaction_verification": True,
+    "compression": None,
+    "compression_level": None,
 }
-"""`transaction_verification` is the broker's `transaction.partition.verification.enable` (KIP-890)."""
+"""`transaction_verification` is the broker's `transaction.partition.verification.enable` (KIP-890).
+
+`compression` is the codec in which batches of clients are stored, None the one in which they come; its level
+is None where the codec has none.
+"""
 
 
 class LogConfig:
@@ -48,6 +57,8 @@ class LogConfig:
     __slots__ = (
         "cleanup_compact",
         "cleanup_delete",
+        "compression",
+        "compression_level",
         "delete_retention_ms",
         "file_delete_delay_ms",
         "flush_messages",
@@ -92,6 +103,8 @@ class LogConfig:
     file_delete_delay_ms: int
     producer_id_expiration_ms: int
     transaction_verification: bool
+    compression: Compression | None
+    compression_level: int | None
 
     def __init__(self, **values: Any) -> None:
         unknown = values.keys() - DEFAULTS.keys()

@@ -59,6 +59,7 @@ class LogWriter:
         "directory",
         "dirty_directories",
         "dirty_fds",
+        "dirty_paths",
         "dirty_segments",
         "disk",
         "doomed",
@@ -102,6 +103,8 @@ class LogWriter:
         """Offset of the snapshot that shows that the log was closed there and all its indexes are good."""
         self.dirty_segments: list[Segment] = []
         self.dirty_fds: list[int] = []
+        self.dirty_paths: list[str] = []
+        """Files that the next flush opens to sync them, so that new partitions hold no descriptors for them."""
         self.dirty_directories: set[str] = set()
         self.doomed: list[tuple[int, Segment]] = []
         """Deleted segments whose files still exist under another name, with the time to remove them."""
@@ -310,7 +313,7 @@ class LogWriter:
         if durably:
             self.disk.write_file_durably(path, self.epochs.encode())
         else:
-            self.add_dirty_file(self.disk.write_new_file(path, self.epochs.encode()))
+            self.write_small_file(path, self.epochs.encode())
         self.epochs.dirty = False
 
     def roll(self, base_offset: int | None = None, now_ms: int = -1) -> None:
@@ -384,3 +387,18 @@ class LogWriter:
         """Keeps the descriptor of a new file until a flush has synced it."""
         self.dirty_fds.append(fd)
         self.dirty_directories.add(self.directory)
+
+    def write_small_file(self, path: str, data: bytes) -> None:
+        """Writes a file that is synced with the next flush, and made anew when the log is opened should it be lost.
+
+        Only for that reason its descriptor need not be kept, which knew of a failed write-back.
+        """
+        self.disk.close(self.disk.write_new_file(path, data))
+        if path not in self.dirty_paths:
+            self.dirty_paths.append(path)
+        self.dirty_directories.add(self.directory)
+
+    @property
+    def has_unsynced_files(self) -> bool:
+        """True if files beside the records wait for a flush."""
+        return bool(self.dirty_fds or self.dirty_paths)

@@ -133,13 +133,15 @@ class PartitionLog(LogWriter):
         assert self.ticket is None, "a flush of this log is under way"
         if self.active.dirty and self.active not in self.dirty_segments:
             self.dirty_segments.append(self.active)
-        if not (self.dirty_segments or self.dirty_fds or self.dirty_directories):
+        if not (self.dirty_segments or self.has_unsynced_files or self.dirty_directories):
             self.recovery_point = self.end_offset
             return None
         ticket = FlushTicket(self.disk, self.end_offset, [], sorted(self.dirty_directories))
         try:
             for segment in self.dirty_segments:
                 ticket.fds.append(self.disk.dup(segment.file()))
+            for path in self.dirty_paths:
+                ticket.fds.append(self.disk.open(path))
         except OSError as error:
             ticket.release()
             raise StorageError(f"{self.directory} cannot be flushed: {error}") from error
@@ -148,6 +150,7 @@ class PartitionLog(LogWriter):
             segment.dirty = False
         self.dirty_segments = []
         self.dirty_fds = []
+        self.dirty_paths = []
         self.dirty_directories = set()
         self.positions.put(self.end_offset, self.active, self.active.size_bytes)
         self.ticket = ticket

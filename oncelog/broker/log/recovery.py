@@ -13,7 +13,7 @@ import os
 import uuid
 from typing import TYPE_CHECKING
 
-from oncelog.broker.log import checkpoints, leader_epochs, producer_snapshot, segment_swap
+from oncelog.broker.log import checkpoints, leader_epochs, producer_snapshot, removal, segment_swap
 from oncelog.broker.log.batch_scan import CorruptBatch, iter_checked, iter_headers
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.file_names import (
@@ -80,7 +80,7 @@ def _load_topic_id(log: PartitionLog, sizes: dict[str, int]) -> None:
 def write_topic_id(log: PartitionLog, topic_id: uuid.UUID) -> None:
     """Note whose log it is, where that is not known: it is new, or a crash came before."""
     path = os.path.join(log.directory, checkpoints.PARTITION_METADATA)
-    log.add_dirty_file(log.disk.write_new_file(path, checkpoints.encode_partition_metadata(topic_id)))
+    log.write_small_file(path, checkpoints.encode_partition_metadata(topic_id))
     log.topic_id = topic_id
 
 
@@ -98,7 +98,6 @@ def _load_segments(log: PartitionLog, sizes: dict[str, int], now_ms: int) -> lis
 def add_first_segment(log: PartitionLog, offset: int, now_ms: int) -> None:
     segment = Segment(log.disk, log.files, log.directory, offset, sizes={}, created_ms=now_ms)
     segment.file()
-    segment.dirty = True
     log.dirty_directories.add(log.directory)
     log.segments.append(segment)
     log.active = segment
@@ -299,7 +298,7 @@ def _settle(log: PartitionLog, recovered: bool, now_ms: int) -> None:
     log.epochs.truncate_from_end(log.end_offset)
     log.epochs.truncate_from_start(log.log_start_offset)
     _remove_snapshots(log, keep_up_to=log.end_offset)
-    _remove_stray_snapshots(log)
+    removal.remove_stray_snapshots(log)
     log.recovery_point = log.end_offset
     log.high_watermark = log.log_start_offset
     if recovered:
@@ -331,11 +330,3 @@ def _rebuild_epochs(log: PartitionLog) -> None:
                 epochs.assign(header.leader_epoch, header.base_offset)
     epochs.dirty = True
     log.epochs = epochs
-
-
-def _remove_stray_snapshots(log: PartitionLog) -> None:
-    """Snapshots that belong to no segment, except the newest, which a clean close made."""
-    bases = set(log.segments.base_offsets)
-    for offset in [o for o in log.snapshot_offsets[:-1] if o not in bases]:
-        log.disk.unlink_if_exists(log.snapshot_path(offset))
-        log.snapshot_offsets.remove(offset)

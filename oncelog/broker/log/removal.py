@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.log import recovery
 from oncelog.broker.log.disk import StorageError
-from oncelog.broker.log.file_names import DELETED
+from oncelog.broker.log.file_names import DELETED, SEGMENT_SUFFIXES
 from oncelog.broker.log.segment import Segment
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def delete_segments_before(log: PartitionLog, offset: int, now_ms: int) -> list[
     if removed:
         log.positions.clear()
         move_log_start(log, log.segments.base_offsets[0])
-        _remove_old_snapshots(log)
+        remove_stray_snapshots(log, log.segments.base_offsets[0])
     return removed
 
 
@@ -70,10 +70,13 @@ def move_log_start(log: PartitionLog, offset: int) -> None:
     log.update_high_watermark(log.high_watermark)
 
 
-def _remove_old_snapshots(log: PartitionLog) -> None:
-    """Snapshots of deleted segments go; the newest stays, as it alone knows producers whose data is gone."""
-    first = log.segments.base_offsets[0]
-    for offset in [o for o in log.snapshot_offsets[:-1] if o < first]:
+def remove_stray_snapshots(log: PartitionLog, end: int | None = None) -> None:
+    """Snapshots below `end` that belong to no segment go, as in Apache Kafka.
+
+    The newest stays: a clean close made it, and it alone knows producers whose data is gone.
+    """
+    bases = set(log.segments.base_offsets)
+    for offset in [o for o in log.snapshot_offsets[:-1] if o not in bases and (end is None or o < end)]:
         log.disk.unlink_if_exists(log.snapshot_path(offset))
         log.snapshot_offsets.remove(offset)
 
@@ -155,6 +158,11 @@ def _set_end(log: PartitionLog, end_offset: int) -> None:
 
 def write_everything(log: PartitionLog) -> None:
     """Brings every file up to date, for a clean close."""
+    if _is_unwritten(log):
+        # Whatever a power cut takes of it is made again when it is opened.
+        log.dirty_directories = set()
+        log.dirty_paths = []
+        return
     if log.epochs.dirty:
         log.write_epochs(durably=True)
     if log.closed_at == log.end_offset and log.closed_at in log.snapshot_offsets:
@@ -167,6 +175,19 @@ def write_everything(log: PartitionLog) -> None:
     log.active.dirty = True
     if log.end_offset not in log.snapshot_offsets:
         log.write_snapshot(log.end_offset)
+
+
+def _is_unwritten(log: PartitionLog) -> bool:
+    """True if nothing was ever appended to the log, and so nothing of it is worth a sync."""
+    return (
+        log.end_offset == 0
+        and not log.active.dirty
+        and not (log.dirty_segments or log.dirty_fds or log.producers.entries)
+        and log.ticket is None
+        and not any(
+            size for name, size in log.disk.file_sizes(log.directory).items() if name.endswith(SEGMENT_SUFFIXES)
+        )
+    )
 
 
 def release(log: PartitionLog) -> None:

@@ -159,12 +159,12 @@ class Housekeeping:
         for partition in self._services.partitions:
             log = partition.log
             is_behind = log.recovery_point < log.end_offset
-            if log.is_offline or not (is_behind or log.dirty_fds):
+            if log.is_offline or not (is_behind or log.has_unsynced_files):
                 continue
             recovery_point, since_ms = self._unflushed.get(partition, (-1, 0))
             if recovery_point != log.recovery_point:
                 since_ms = now_ms
-            if log.dirty_fds or log.dirty_segments or now_ms - since_ms >= log.config.flush_ms:
+            if log.has_unsynced_files or log.dirty_segments or now_ms - since_ms >= log.config.flush_ms:
                 self._flusher.mark_dirty(partition)
                 marked += 1
                 if marked % FLUSHES_AT_ONCE == 0:

@@ -17,7 +17,8 @@
           57     4  record_count
           61     …  records, compressed as one block when a codec is set
 
-The functions read and patch batches where they lie; only `build_batch` and `rebuild_batch` make new ones.
+The functions read and patch batches where they lie; only `build_batch`, `rebuild_batch` and `recompress_batch`
+make new ones.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from crc32c import crc32c
 
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.records.compression import Compression, compress
+from oncelog.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, Compression, compress, decompress
 from oncelog.protocol.records.varint import append_varint
 
 if TYPE_CHECKING:
@@ -268,11 +269,21 @@ def _max_timestamp(records: Iterable[Record]) -> int:
     return max(NO_TIMESTAMP, max(record.timestamp for record in records))
 
 
-def assemble_batch(header: BatchHeader, plain_records: bytes | bytearray) -> bytearray:
+def recompress_batch(
+    batch: memoryview, header: BatchHeader, compression: Compression, level: int | None = None
+) -> bytearray:
+    """Build the same batch with its records in another codec; nothing else of its header changes."""
+    plain = decompress(header.compression, batch[HEADER_SIZE : header.size_bytes], DECOMPRESSED_SIZE_BYTES_MAX)
+    return assemble_batch(header._replace(attributes=header.attributes & ~CODEC_MASK | compression), plain, level)
+
+
+def assemble_batch(
+    header: BatchHeader, plain_records: bytes | bytearray | memoryview, level: int | None = None
+) -> bytearray:
     """Compress the records, and put a header before them that has the right length and CRC."""
     body = plain_records
     if header.compression is not Compression.NONE:
-        body = compress(header.compression, plain_records)
+        body = compress(header.compression, plain_records, level)
     batch_length = HEADER_SIZE - LOG_OVERHEAD + len(body)
     batch = bytearray(HEADER.pack(*header._replace(batch_length=batch_length)))
     batch += body

@@ -373,11 +373,11 @@ class TestFlushing:
 
     async def test_files_of_partitions_that_nobody_writes_to(self, world: World) -> None:
         logs = [world.partitions.leader("t", index).log for index in range(40)]
-        assert all(log.dirty_fds for log in logs)
+        assert all(log.has_unsynced_files for log in logs)
         world.start()
         await world.run_for(MINUTE_MS)
         await world.flusher.drain()
-        assert not any(log.dirty_fds for log in logs)
+        assert not any(log.has_unsynced_files for log in logs)
 
     async def test_closed_segments_always(self, lazy_world: World) -> None:
         log = lazy_world.write(count=20)
