@@ -12,7 +12,7 @@ import typer
 
 from oncelog.cli.app import EXIT_FAILURE, EXIT_OK, InputError, new_app, run_app
 from oncelog.cli.output import count_text, print_json, size_text
-from oncelog.inspect.directories import PartitionDirectory
+from oncelog.inspect.directories import PartitionDirectory, is_in_use
 from oncelog.inspect.findings import Finding, Severity
 from oncelog.inspect.verify import Progress, Totals
 from oncelog.inspect.verify_data import NothingToVerify, find, log_size_bytes, verify
@@ -53,6 +53,10 @@ def verify_log(
         work = [(path, find(path, compacted=compacted)) for path in paths]
     except NothingToVerify as error:
         raise InputError(str(error)) from None
+    for path in paths:
+        if is_in_use(path):
+            what = "a broker is using this directory; what it has not flushed may look damaged"
+            print(f"oncelog verify-log: {path}: {what}", file=sys.stderr)
     totals = Totals()
     shown: list[Finding] = []
     counts = dict.fromkeys(Severity, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import NamedTuple
 from oncelog.broker.log import checkpoints
 from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.file_names import LOG, offset_of_file, offsets_with_suffix
+from oncelog.broker.log.log_manager import LOCK
 
 _PARTITION = re.compile(r"(.+)-(\d+)")
 _COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -35,6 +38,8 @@ class PartitionDirectory(NamedTuple):
     """
     compacted_until: int | None
     """Below this offset compaction may have taken records out; None: everywhere."""
+    log_start_offset: int | None
+    """Records below it were deleted, also where their segment is still there; None if that is not known."""
 
     def is_complete(self, offset: int) -> bool:
         return self.complete_until is None or offset < self.complete_until
@@ -76,6 +81,23 @@ def read_data_directory(path: Path) -> DataDirectory:
     return DataDirectory(path, (path / checkpoints.CLEAN_SHUTDOWN).exists(), offsets, damaged)
 
 
+def is_in_use(path: Path) -> bool:
+    """Whether a broker holds the lock of the data directory at `path`, or of the one that `path` is in."""
+    try:
+        fd = os.open((path.parent if is_partition(path) else path) / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        # Apache Kafka's lock is of the other kind.
+        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 def find_partitions(path: Path, *, compacted: bool = False) -> Iterator[PartitionDirectory]:
     """The partition at `path`, or those in the data directory `path`; nothing if it is neither."""
     if is_partition(path):
@@ -94,7 +116,11 @@ def describe_partition(path: Path, root: DataDirectory, *, compacted: bool = Fal
     compacted_until: int | None = cleaned.get((topic, partition), 0)
     if compacted or topic in _COMPACTED_TOPICS or checkpoints.CLEANER_OFFSETS in root.damaged:
         compacted_until = None
-    return PartitionDirectory(path, topic, partition, complete_until, compacted_until)
+    starts = root.offsets.get(checkpoints.LOG_START_OFFSETS, {})
+    # A broker that crashed may have moved the start since it wrote the checkpoint.
+    is_start_known = root.clean and checkpoints.LOG_START_OFFSETS not in root.damaged
+    log_start_offset = starts.get((topic, partition), 0) if is_start_known else None
+    return PartitionDirectory(path, topic, partition, complete_until, compacted_until, log_start_offset)
 
 
 def _recovery_point(path: Path, root: DataDirectory, key: tuple[str, int]) -> int:

@@ -92,9 +92,12 @@ class PartitionVerifier:
 
     def _check_segment(self, base_offset: int) -> Iterator[Finding]:
         self._totals.segments += 1
-        yield from self._check_snapshots(base_offset)
+        yield from self._check_snapshots(base_offset - 1)
         path = self._path(base_offset, LOG)
         yield from self._check_segment_start(str(path), base_offset)
+        # Compaction may have taken the last records before it.
+        self.end_offset = max(self.end_offset, base_offset)
+        yield from self._check_snapshots(base_offset)
         facts = SegmentFacts(base_offset)
         self._producers.begin_segment()
         with LogFile(path) as file:
@@ -247,6 +250,8 @@ class PartitionVerifier:
             return
         for epoch, offset, where, position in self._epoch_starts:
             covering = [known for known, start in entries if start <= offset]
+            if not covering and self._begins_deleted(entries, epoch):
+                continue
             if not covering or covering[-1] != epoch:
                 known = covering[-1] if covering else "none"
                 say = error if self.directory.is_complete(offset) else note
@@ -255,6 +260,11 @@ class PartitionVerifier:
         if entries and self._trusted and entries[-1][1] > self.end_offset:
             message = f"epoch {entries[-1][0]} begins at {entries[-1][1]}, the log ends at {self.end_offset}"
             yield error("epoch-file", str(path), message)
+
+    def _begins_deleted(self, entries: list[tuple[int, int]], epoch: int) -> bool:
+        """DeleteRecords moves the first epoch to the new start of the log, and the batches before it stay a while."""
+        start = self.directory.log_start_offset
+        return bool(entries) and epoch <= entries[0][0] and (start is None or entries[0][1] <= start)
 
     def _check_rest(self) -> Iterator[Finding]:
         for first_offset, producer_id in self._producers.open_transactions() if self._trusted else ():

@@ -107,7 +107,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     if mounted.returncode:
         pytest.skip("tmpfs cannot be mounted here")
     try:
-        refused(run("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"), 1, "full", "--data")
+        refused(run("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"), 1, "full")
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
 

@@ -38,18 +38,24 @@ def value_of(size_bytes: int) -> bytes:
     return noise + b"\x00" * (size_bytes - len(noise))
 
 
-_NOW_MS = int(time.time() * 1000)
+NOW_MS = int(time.time() * 1000)
 
 SMALL_TO_MIDDLE = (
-    Sent(b"k", value_of(1), (), _NOW_MS - 5_000),
-    Sent(None, value_of(1000), (("one", b"\x00\xff"), ("two", b""), ("one", b"again")), _NOW_MS - 4_000),
-    Sent(bytes(range(256)), value_of(100_000), (("Ünïcode", b"value"),), _NOW_MS - 9_000),
-    Sent(b"tombstone", None, (("null", None),), _NOW_MS - 2_000),
-    Sent(b"", b"", (), 1),
+    Sent(b"k", value_of(1), (), NOW_MS - 5_000),
+    Sent(None, value_of(1000), (("one", b"\x00\xff"), ("two", b""), ("one", b"again")), NOW_MS - 4_000),
+    Sent(bytes(range(256)), value_of(100_000), (("Ünïcode", b"value"),), NOW_MS - 9_000),
+    Sent(b"tombstone", None, (("null", None),), NOW_MS - 2_000),
+    Sent(b"", b"", (), NOW_MS - 86_400_000),
 )
-"""Keys and values of all kinds. The timestamps are not in order, since they are the producer's own."""
+"""Keys and values of all kinds. The timestamps are the producer's own: not in order, but within the retention."""
 
-LARGE = (Sent(b"large", value_of(10_000_000), (("size", b"10 MB"),), _NOW_MS),)
+LARGE = (Sent(b"large", value_of(10_000_000), (("size", b"10 MB"),), NOW_MS),)
+
+
+def without_null_headers(records: tuple[Sent, ...]) -> tuple[Sent, ...]:
+    return tuple(
+        record._replace(headers=tuple((name, value or b"") for name, value in record.headers)) for record in records
+    )
 
 
 def received(sent: tuple[Sent, ...]) -> list[Received]:

@@ -22,6 +22,9 @@ with warnings.catch_warnings():
 
 
 class StockClient(Protocol):
+    sends_null_headers: bool
+    """Whether it lets a header have no value."""
+
     def create_topic(self, bootstrap: str, topic: str, configs: Mapping[str, str]) -> None: ...
 
     def produce(
@@ -48,6 +51,8 @@ def wait_for_end(bootstrap: str, topic: str, offset: int) -> None:
 
 
 class Confluent:
+    sends_null_headers = True
+
     def create_topic(self, bootstrap: str, topic: str, configs: Mapping[str, str]) -> None:
         admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         new = confluent_kafka.admin.NewTopic(topic, 1, 1, config=dict(configs))
@@ -117,6 +122,8 @@ def _of_confluent(message: Any) -> Received:
 
 
 class KafkaPython:
+    sends_null_headers = False
+
     def create_topic(self, bootstrap: str, topic: str, configs: Mapping[str, str]) -> None:
         with closing(kafka.admin.KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
             admin.create_topics([kafka.admin.NewTopic(topic, 1, 1, topic_configs=dict(configs))])
@@ -168,6 +175,8 @@ class KafkaPython:
 
 
 class AioKafka:
+    sends_null_headers = True
+
     def create_topic(self, bootstrap: str, topic: str, configs: Mapping[str, str]) -> None:
         async def create() -> None:
             admin = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=bootstrap)

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from payloads import ACKS, CODECS, LARGE, LARGE_TOPIC, Sent, stored_codecs, value_of, wait_until
+from payloads import ACKS, CODECS, LARGE_TOPIC, Sent, stored_codecs, value_of, wait_until
 from stock_clients import CLIENTS
 
 from conformance.reference.jars import missing
@@ -76,7 +76,7 @@ def console(tools: Tools, codec: str, acks: str) -> None:
 def console_large(tools: Tools) -> None:
     """10 MB from a stock client to the console's consumer."""
     value = ("0123456789" * 1_000_000).encode()
-    tools.fill("console-large", (Sent(b"large", value, (), 1),), LARGE_TOPIC)
+    tools.fill("console-large", (Sent(b"large", value, (), NOW_MS),), LARGE_TOPIC)
     found = tools(
         "kafka-console-consumer",
         "--topic=console-large",
@@ -120,7 +120,9 @@ def topic_configs(tools: Tools) -> None:
     _CLIENT.create_topic(tools.address, "configured", {"retention.bytes": "5"})
     entity = ("--entity-type=topics", "--entity-name=configured")
     change = ("--add-config=cleanup.policy=[compact,delete],segment.ms=7777", "--delete-config=retention.bytes")
-    assert tools("kafka-configs", "--alter", *entity, *change).strip() == "Completed updating config for topic configured."
+    assert (
+        tools("kafka-configs", "--alter", *entity, *change).strip() == "Completed updating config for topic configured."
+    )
     own = tools("kafka-configs", "--describe", *entity)
     assert "Dynamic configs for topic configured are:" in own
     assert "cleanup.policy=compact,delete sensitive=false" in own
@@ -137,7 +139,7 @@ def broker_configs(tools: Tools) -> None:
     ):
         where = ("--entity-type=brokers", entity)
         changed = tools("kafka-configs", "--alter", *where, "--add-config=log.cleaner.backoff.ms=12345")
-        assert re.fullmatch(rf"Completed updating (default )?config for (broker|brokers).*", changed.strip()), changed
+        assert re.fullmatch(r"Completed updating (default )?config for (broker|brokers).*", changed.strip()), changed
         described = tools("kafka-configs", "--describe", *where)
         assert "log.cleaner.backoff.ms=12345 sensitive=false" in described, owner
         assert f"{source}:log.cleaner.backoff.ms=12345" in described, owner
@@ -158,7 +160,7 @@ def client_quotas(tools: Tools) -> None:
 
 def offsets(tools: Tools) -> None:
     """Of a log that lies on this broker's disk only, so that the local earliest is the earliest, and nothing is tiered."""
-    records = tuple(Sent(None, b"v", (), timestamp_ms) for timestamp_ms in (1000, 3000, 2000))
+    records = tuple(Sent(None, b"v", (), NOW_MS + later_ms) for later_ms in (1000, 3000, 2000))
     tools.fill("offsets", records)
     for time_ms, expected in (
         ("-1", "offsets:0:3"),
@@ -167,13 +169,13 @@ def offsets(tools: Tools) -> None:
         ("-4", "offsets:0:0"),
         ("-5", ""),
         ("latest", "offsets:0:3"),
-        ("2500", "offsets:0:1"),
+        (str(NOW_MS + 1500), "offsets:0:1"),
     ):
         assert tools("kafka-get-offsets", "--topic=offsets", f"--time={time_ms}").strip() == expected, time_ms
 
 
 def log_dirs(tools: Tools) -> None:
-    tools.fill("on-disk", (Sent(b"key", value_of(50_000), (), 1),))
+    tools.fill("on-disk", (Sent(b"key", value_of(50_000), (), NOW_MS),))
     answer = tools("kafka-log-dirs", "--describe", "--topic-list=on-disk").splitlines()
     told = json.loads(next(line for line in answer if line.startswith("{")))
     (found,) = told["brokers"]
@@ -188,10 +190,10 @@ def log_dirs(tools: Tools) -> None:
 
 def delete_records(tools: Tools) -> None:
     """The records cannot be read any more, and the segments that held only such records go from the disk."""
-    records = tuple(Sent(b"%d" % index, value_of(400_000), (), 1_000_000 + index) for index in range(8))
+    records = tuple(Sent(b"%d" % index, value_of(400_000), (), NOW_MS + index) for index in range(8))
     _CLIENT.create_topic(tools.address, "shrinking", {"segment.bytes": "1048576", "file.delete.delay.ms": "0"})
-    for end in range(1, len(records) + 1):
-        _produce_one(tools, "shrinking", records[end - 1])
+    for record in records:
+        _produce_one(tools, "shrinking", record)
     directory = tools.broker.data_dir / "shrinking-0"
     assert len(list(directory.glob("*.log"))) > 2
     plan = tools.directory / "offsets.json"

@@ -61,9 +61,7 @@ def parse(output: bytes) -> list[tuple[int, bytes, bytes, bytes]]:
 
 @pytest.mark.parametrize("acks", ACKS)
 @pytest.mark.parametrize("codec", CODECS)
-def test_files_come_back(
-    broker: Broker, unique: Callable[[str], str], tmp_path: Path, codec: str, acks: str
-) -> None:
+def test_files_come_back(broker: Broker, unique: Callable[[str], str], tmp_path: Path, codec: str, acks: str) -> None:
     topic = unique("kcat")
     CLIENTS["confluent-kafka"].create_topic(broker.bootstrap_servers, topic, {})
     produce_files(broker, tmp_path, topic, SIZES_BYTES, "-z", codec, "-X", f"acks={acks}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -76,14 +75,14 @@ def consume(bootstrap: str, topic: str, count: int) -> list[tuple[int, bytes, by
 
 
 @pytest.fixture(scope="module")
-def written_by_oncelog(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def written_by_oncelog(java: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with every codec, rolled segments and deleted records, after a clean stop."""
     directory = tmp_path_factory.mktemp("oncelog")
     with Broker(data_dir=directory) as broker:
         for codec in CODECS:
             create(broker.bootstrap_servers, codec, **{"segment.bytes": "1048576", "index.interval.bytes": "1000"})
             produce(broker.bootstrap_servers, codec, VALUES, codec)
-    yield directory
+    return directory
 
 
 @pytest.mark.parametrize("codec", CODECS)

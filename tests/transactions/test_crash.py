@@ -21,7 +21,7 @@ from direct_client import DirectProducer, committed_offset
 from oncelog.broker.app import BrokerApp
 from oncelog.broker.config.broker_config import Setting
 from oncelog.broker.config.load import load_config
-from oncelog.broker.coordinator.transaction_state import PREPARED
+from oncelog.broker.coordinator.transactions.state import PREPARED
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.clock import Clock
 from oncelog.broker.runtime.services import Services

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from oncelog.broker.coordinator.consumer_replay import RECORD_PAIRS as CONSUMER_RECORD_PAIRS
+from oncelog.broker.coordinator.classic.groups import ClassicGroups
+from oncelog.broker.coordinator.consumer.groups import ConsumerGroups
+from oncelog.broker.coordinator.consumer.replay import RECORD_PAIRS as CONSUMER_RECORD_PAIRS
 from oncelog.broker.coordinator.contract import CoordinatorRecord, ReplayContext, Result
 from oncelog.broker.coordinator.effects import Effects
 from oncelog.broker.coordinator.group import (
@@ -26,8 +28,6 @@ from oncelog.broker.coordinator.group import (
     Replay,
     TimerHandler,
 )
-from oncelog.broker.coordinator.group_classic import ClassicGroups
-from oncelog.broker.coordinator.group_consumer import ConsumerGroups
 from oncelog.broker.coordinator.offsets import FetchedTopic, OffsetEntry, Offsets, TopicSelection
 from oncelog.broker.coordinator.record_codec import RecordTypes, decode_record, record_types
 from oncelog.broker.metadata.image import EMPTY_IMAGE, MetadataImage

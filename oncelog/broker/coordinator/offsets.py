@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from oncelog.broker.coordinator.classic_group import ClassicGroup
+from oncelog.broker.coordinator.classic.group import ClassicGroup
 from oncelog.broker.coordinator.committed_offsets import NO_EXPIRY, CommittedOffset, CommittedOffsets
 from oncelog.broker.coordinator.contract import CoordinatorRecord, ReplayContext
 from oncelog.broker.coordinator.effects import Effects

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from oncelog.broker.coordinator.transaction_state import ProducerIdentity
+from oncelog.broker.coordinator.transactions.state import ProducerIdentity
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.transaction_state import ProducerIdentity
+from oncelog.broker.coordinator.transactions.state import ProducerIdentity
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.enlisting import enlist
 from oncelog.broker.runtime.groups import settled
@@ -24,7 +24,7 @@ from oncelog.protocol.messages.add_partitions_to_txn import (
 )
 
 if TYPE_CHECKING:
-    from oncelog.broker.coordinator.transaction_state import TopicPartition
+    from oncelog.broker.coordinator.transactions.state import TopicPartition
 
 _BATCHED_SINCE = 4
 _PRODUCER_FENCED_SINCE = 2

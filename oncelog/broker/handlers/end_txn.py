@@ -5,8 +5,8 @@ The answer comes after every partition has its marker, so what was committed is 
 
 from __future__ import annotations
 
-from oncelog.broker.coordinator.transaction_requests import EndRequest
-from oncelog.broker.coordinator.transaction_state import ProducerIdentity
+from oncelog.broker.coordinator.transactions.requests import EndRequest
+from oncelog.broker.coordinator.transactions.state import ProducerIdentity
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.producers import run_with_producer_id
 from oncelog.protocol.errors import ErrorCode, KafkaError

@@ -7,8 +7,8 @@ unstable; Java clients would use it if it were advertised.
 
 from __future__ import annotations
 
-from oncelog.broker.coordinator.transaction_requests import InitRequest
-from oncelog.broker.coordinator.transaction_state import ProducerIdentity
+from oncelog.broker.coordinator.transactions.requests import InitRequest
+from oncelog.broker.coordinator.transactions.state import ProducerIdentity
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.producers import run_with_producer_id
 from oncelog.protocol.errors import ErrorCode, KafkaError

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from oncelog.broker.coordinator.transaction_state import State, Transaction
+from oncelog.broker.coordinator.transactions.state import State, Transaction
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.list_transactions import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.group import Committer
 from oncelog.broker.coordinator.offsets import OffsetEntry
-from oncelog.broker.coordinator.transaction_state import ProducerIdentity
+from oncelog.broker.coordinator.transactions.state import ProducerIdentity
 from oncelog.broker.runtime.enlisting import as_leader_error, enlist, not_enlisted
 from oncelog.broker.runtime.groups import settled
 from oncelog.broker.runtime.shard import TxnOwner

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.transaction_requests import WriteMarkers
+from oncelog.broker.coordinator.transactions.requests import WriteMarkers
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.txn_markers import write_marker
 from oncelog.broker.runtime.waiters import AckCountdown

@@ -13,7 +13,7 @@ import os
 import uuid
 from typing import TYPE_CHECKING
 
-from oncelog.broker.log import checkpoints, leader_epochs, producer_snapshot, removal, segment_swap
+from oncelog.broker.log import checkpoints, leader_epochs, producer_snapshot, segment_swap, stray_snapshots
 from oncelog.broker.log.batch_scan import CorruptBatch, iter_checked, iter_headers
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.file_names import (
@@ -298,7 +298,7 @@ def _settle(log: PartitionLog, recovered: bool, now_ms: int) -> None:
     log.epochs.truncate_from_end(log.end_offset)
     log.epochs.truncate_from_start(log.log_start_offset)
     _remove_snapshots(log, keep_up_to=log.end_offset)
-    removal.remove_stray_snapshots(log)
+    stray_snapshots.remove(log)
     log.recovery_point = log.end_offset
     log.high_watermark = log.log_start_offset
     if recovered:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from oncelog.broker.log import recovery
+from oncelog.broker.log import recovery, stray_snapshots
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.file_names import DELETED, SEGMENT_SUFFIXES
 from oncelog.broker.log.segment import Segment
@@ -47,7 +47,7 @@ def delete_segments_before(log: PartitionLog, offset: int, now_ms: int) -> list[
     if removed:
         log.positions.clear()
         move_log_start(log, log.segments.base_offsets[0])
-        remove_stray_snapshots(log, log.segments.base_offsets[0])
+        stray_snapshots.remove(log, log.segments.base_offsets[0])
     return removed
 
 
@@ -68,17 +68,6 @@ def move_log_start(log: PartitionLog, offset: int) -> None:
     log.log_start_offset = offset
     log.epochs.truncate_from_start(offset)
     log.update_high_watermark(log.high_watermark)
-
-
-def remove_stray_snapshots(log: PartitionLog, end: int | None = None) -> None:
-    """Snapshots below `end` that belong to no segment go, as in Apache Kafka.
-
-    The newest stays: a clean close made it, and it alone knows producers whose data is gone.
-    """
-    bases = set(log.segments.base_offsets)
-    for offset in [o for o in log.snapshot_offsets[:-1] if o not in bases and (end is None or o < end)]:
-        log.disk.unlink_if_exists(log.snapshot_path(offset))
-        log.snapshot_offsets.remove(offset)
 
 
 def remove_files(log: PartitionLog, now_ms: int) -> None:

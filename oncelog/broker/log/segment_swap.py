@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from oncelog.broker.log import removal
+from oncelog.broker.log import stray_snapshots
 from oncelog.broker.log.batch_scan import iter_headers
 from oncelog.broker.log.disk import Disk
 from oncelog.broker.log.file_names import (
@@ -96,7 +96,7 @@ def replace(log: PartitionLog, old: list[Segment], cleaned: CleanedSegment, now_
     new = Segment(disk, log.files, directory, cleaned.base_offset, sizes=sizes, created_ms=now_ms)
     log.segments.replace(start, stop, [new])
     log.positions.clear()
-    removal.remove_stray_snapshots(log, log.segments.base_offsets[start + 1])
+    stray_snapshots.remove(log, log.segments.base_offsets[start + 1])
     for segment in old:
         log.doomed.append((now_ms + log.config.file_delete_delay_ms, segment))
 

@@ -14,8 +14,8 @@ from oncelog.broker.coordinator.contract import Result
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from oncelog.broker.coordinator.transaction_state import ProducerIdentity, TopicPartition
-    from oncelog.broker.coordinator.transactions import TransactionCoordinator
+    from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
+    from oncelog.broker.coordinator.transactions.state import ProducerIdentity, TopicPartition
     from oncelog.broker.runtime.services import Services
 
     Missing = frozenset[TopicPartition]

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.transaction_state import ProducerIdentity
+from oncelog.broker.coordinator.transactions.state import ProducerIdentity
 from oncelog.broker.runtime.enlisting import as_leader_error, enlist, not_enlisted
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.records.batch import read_header
 
 if TYPE_CHECKING:
-    from oncelog.broker.coordinator.transaction_state import TopicPartition
+    from oncelog.broker.coordinator.transactions.state import TopicPartition
     from oncelog.broker.log.verification import VerificationGuard
     from oncelog.broker.runtime.context import RequestContext
     from oncelog.broker.runtime.enlisting import Missing

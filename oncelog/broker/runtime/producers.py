@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from oncelog.broker.coordinator.transaction_requests import NeedsProducerId
+from oncelog.broker.coordinator.transactions.requests import NeedsProducerId
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.contract import Result
-    from oncelog.broker.coordinator.transactions import TransactionCoordinator
+    from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
     from oncelog.broker.runtime.services import Services
 
 R = TypeVar("R")

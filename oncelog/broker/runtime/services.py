@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from oncelog.broker.config import BrokerConfig
     from oncelog.broker.coordinator.groups import GroupCoordinator
-    from oncelog.broker.coordinator.transactions import TransactionCoordinator
+    from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
     from oncelog.broker.log.log_manager import LogManager
     from oncelog.broker.replica.manager import ReplicaManager
     from oncelog.broker.runtime.clock import Clock

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.transaction_requests import TransactionSettings
-from oncelog.broker.coordinator.transactions import TransactionCoordinator
+from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
+from oncelog.broker.coordinator.transactions.requests import TransactionSettings
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.coordinators import CoordinatorHost
 from oncelog.broker.runtime.topics import create_topics

@@ -12,14 +12,14 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.transaction_requests import NeedsProducerId, WriteMarkers
+from oncelog.broker.coordinator.transactions.requests import NeedsProducerId, WriteMarkers
 from oncelog.broker.metadata.store import MetadataStoreError
 from oncelog.broker.runtime.waiters import AckCountdown
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from oncelog.broker.coordinator.transaction_state import TopicPartition
-    from oncelog.broker.coordinator.transactions import TransactionCoordinator
+    from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
+    from oncelog.broker.coordinator.transactions.state import TopicPartition
     from oncelog.broker.replica.partition import Partition
     from oncelog.broker.runtime.services import Services
     from oncelog.broker.runtime.shard import Shard

@@ -9,7 +9,7 @@ from typing import Any
 
 from simulated_shard import SimulatedShard
 
-from oncelog.broker.coordinator.consumer_group import ConsumerGroup
+from oncelog.broker.coordinator.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.group import Caller, Committer, GroupSettings
 from oncelog.broker.coordinator.groups import GroupCoordinator
 from oncelog.broker.coordinator.offsets import OffsetEntry

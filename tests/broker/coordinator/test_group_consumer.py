@@ -6,8 +6,8 @@ import pytest
 from consumer_client import GROUP, REBALANCE_MS, SESSION_MS, ConsumerClients, Metadata, code_of, topic_id
 from simulated_shard import NOW
 
-from oncelog.broker.coordinator.consumer_member import ConsumerMember, MemberState
-from oncelog.broker.coordinator.consumer_records import (
+from oncelog.broker.coordinator.consumer.member import ConsumerMember, MemberState
+from oncelog.broker.coordinator.consumer.records import (
     current_record,
     group_record,
     member_record,

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from simulated_shard import Waiting
 
-from oncelog.broker.coordinator.classic_group import ClassicGroup
+from oncelog.broker.coordinator.classic.group import ClassicGroup
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.join_group import JoinGroupResponse
 

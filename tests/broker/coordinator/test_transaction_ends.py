@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from transaction_client import TransactionClients, refusal
 
-from oncelog.broker.coordinator.transaction_ends import Verdict, judge_end
-from oncelog.broker.coordinator.transaction_memory import TransactionMemory
-from oncelog.broker.coordinator.transaction_requests import EndRequest, InitRequest
-from oncelog.broker.coordinator.transaction_state import ProducerIdentity, State, Transaction
+from oncelog.broker.coordinator.transactions.ends import Verdict, judge_end
+from oncelog.broker.coordinator.transactions.memory import TransactionMemory
+from oncelog.broker.coordinator.transactions.requests import EndRequest, InitRequest
+from oncelog.broker.coordinator.transactions.state import ProducerIdentity, State, Transaction
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 PID = 1000

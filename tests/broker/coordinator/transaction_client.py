@@ -8,15 +8,15 @@ from typing import Any
 from simulated_shard import SimulatedShard
 
 from oncelog.broker.coordinator.contract import Refused, Result
-from oncelog.broker.coordinator.transaction_requests import (
+from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
+from oncelog.broker.coordinator.transactions.requests import (
     EndRequest,
     InitRequest,
     NeedsProducerId,
     TransactionSettings,
     WriteMarkers,
 )
-from oncelog.broker.coordinator.transaction_state import ProducerIdentity, State, Transaction
-from oncelog.broker.coordinator.transactions import TransactionCoordinator
+from oncelog.broker.coordinator.transactions.state import ProducerIdentity, State, Transaction
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 TIMEOUT_MS = 60_000
@@ -126,7 +126,7 @@ class TransactionClients(SimulatedShard):
 
     def set_epoch(self, epoch: int, transactional_id: str = "x") -> ProducerIdentity:
         """Skip most of a producer's life: as if its last InitProducerId had given this epoch."""
-        from oncelog.broker.coordinator.transaction_state import transaction_record
+        from oncelog.broker.coordinator.transactions.state import transaction_record
 
         transaction = self.state(transactional_id)._replace(producer_epoch=epoch)
         self._carry_out(Result(None, [transaction_record(transaction)]))

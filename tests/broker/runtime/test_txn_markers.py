@@ -12,7 +12,7 @@ import pytest
 from oncelog.broker.app import BrokerApp
 from oncelog.broker.config.broker_config import Setting
 from oncelog.broker.config.load import load_config
-from oncelog.broker.coordinator.transaction_state import State
+from oncelog.broker.coordinator.transactions.state import State
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime import shard as shard_module
 from oncelog.broker.runtime import txn_markers

@@ -1,0 +1,1 @@
+"""Consumer groups (KIP-848): members tell by heartbeats what they have, and the coordinator assigns."""

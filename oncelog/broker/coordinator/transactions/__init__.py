@@ -1,0 +1,1 @@
+"""Transactions: one shard's transactional ids. `coordinator.py` is the entrance."""

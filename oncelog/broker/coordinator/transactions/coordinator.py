@@ -1,0 +1,382 @@
+"""The transaction coordinator: one shard's transactional ids, as a pure state machine.
+
+The record of PREPARE_COMMIT or PREPARE_ABORT is the decision: once it is safe, the outcome never changes, and
+markers are written until every partition has one, across restarts. EndTxn is answered after that, so that what a
+client committed is visible when it hears so, and its next transaction does not meet this one. Kafka answers
+before the markers and lets the client run into CONCURRENT_TRANSACTIONS.
+
+Two generations of clients are served side by side. Version 1 adds partitions explicitly and keeps its epoch;
+version 2 (KIP-890) adds them by producing and gets a new epoch at every end, so that nothing late can be taken
+for part of the next transaction.
+
+    transaction_state.py        what is persistent, the table of transitions, the record
+    transaction_transitions.py  from a state to the next
+    transaction_memory.py       what is not persistent
+    transaction_ends.py         what an EndTxn means
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from itertools import islice
+from typing import Any
+
+from oncelog.broker.coordinator.contract import (
+    CancelTimer,
+    Completion,
+    CoordinatorRecord,
+    Parked,
+    Refused,
+    ReplayContext,
+    Result,
+    SetTimer,
+)
+from oncelog.broker.coordinator.record_codec import decode_record, record_types
+from oncelog.broker.coordinator.transactions.ends import Verdict, check_connection, fenced, judge_end, not_mapped
+from oncelog.broker.coordinator.transactions.memory import TransactionMemory
+from oncelog.broker.coordinator.transactions.requests import (
+    EndRequest,
+    InitRequest,
+    NeedsProducerId,
+    TransactionSettings,
+    WriteMarkers,
+)
+from oncelog.broker.coordinator.transactions.state import (
+    IDLE,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    PREPARED,
+    ProducerIdentity,
+    State,
+    TopicPartition,
+    Transaction,
+    tombstone,
+    transaction_from,
+    transaction_record,
+)
+from oncelog.broker.coordinator.transactions.transitions import (
+    add,
+    complete,
+    decide,
+    fence,
+    initialize,
+    needs_producer_id_to_complete,
+)
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
+
+EXPIRED_AT_ONCE_MAX = 1000
+"""How many tombstones go into one batch, which has a size limit."""
+
+_TYPES = record_types((TransactionLogKey, TransactionLogValue))
+_EXPIRE = ("expire",)
+
+
+class TransactionCoordinator:
+    def __init__(self, settings: TransactionSettings) -> None:
+        self._settings = settings
+        self._transactions: dict[str, Transaction] = {}
+        self._memories: dict[str, TransactionMemory] = {}
+        self._loaded = False
+
+    # -- requests --------------------------------------------------------------------------------------------
+
+    def init_producer_id(
+        self, request: InitRequest, now_ms: int, new_producer_id: int | None = None
+    ) -> Result[ProducerIdentity]:
+        """A producer starts, or recovers: whoever had the transactional id before is fenced, and what it left
+        open is aborted first."""
+        self._check_init(request)
+        transactional_id = request.transactional_id
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            if new_producer_id is None:
+                raise NeedsProducerId
+            created = Transaction(
+                transactional_id, new_producer_id, 0, request.timeout_ms, State.EMPTY, updated_ms=now_ms
+            )
+            self._memory(transactional_id).connection = request.connection
+            return Result(created.identity, [transaction_record(created)])
+        memory = self._memory(transactional_id)
+        expected = request.expected
+        if expected is not None and (memory.is_being_taken_over or not memory.may_recover(transaction, expected)):
+            raise fenced()
+        # Whatever else comes from the former owner is known by its epoch from now on.
+        memory.connection = request.connection
+        if transaction.state in IDLE:
+            initialized = self._initialize(transaction, request, now_ms, new_producer_id)
+            return Result(initialized.identity, [transaction_record(initialized)])
+        memory.waiting = request
+        parked = Parked(_init_token(transactional_id), Refused(_concurrent()))
+        if transaction.state in PREPARED:
+            return Result(parked)
+        memory.bumped(expected.epoch if expected else NO_EPOCH)
+        return _decided(fence(transaction, now_ms), parked)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdentity,
+        partitions: frozenset[TopicPartition],
+        now_ms: int,
+        *,
+        client_version: int = 1,
+        connection: int = 0,
+    ) -> Result[None]:
+        transaction = self._check_producer(transactional_id, producer)
+        memory = self._memory(transactional_id)
+        check_connection(memory, connection, client_version)
+        if transaction.state in PREPARED:
+            raise _concurrent()
+        if client_version < 2:
+            memory.connection = connection
+        if transaction.state == State.ONGOING:
+            if partitions <= transaction.partitions:
+                return Result(None)
+            return Result(None, [transaction_record(add(transaction, partitions, client_version, now_ms))])
+        memory.new_epoch_used()
+        begun = add(transaction, partitions, client_version, now_ms)
+        timer = SetTimer(_timeout_key(transactional_id), now_ms + transaction.timeout_ms)
+        return Result(None, [transaction_record(begun)], timers=[timer])
+
+    def verify_producer(self, transactional_id: str, producer: ProducerIdentity) -> Transaction:
+        """The producer's transaction, to see which partitions it has (KIP-890). Raises if it cannot have one."""
+        transaction = self._check_producer(transactional_id, producer)
+        if transaction.state in PREPARED:
+            raise _concurrent()
+        return transaction
+
+    def end(self, request: EndRequest, now_ms: int, new_producer_id: int | None = None) -> Result[ProducerIdentity]:
+        """Commit or abort. A retry after an unknown outcome gets the answer that the first one would have got."""
+        transactional_id = request.transactional_id
+        transaction = self._check_known(transactional_id)
+        memory = self._memory(transactional_id)
+        verdict = judge_end(transaction, memory, request)
+        if request.client_version < 2:
+            memory.connection = request.connection
+        if verdict is Verdict.REPEAT:
+            return Result(transaction.identity)
+        # The request before a retry may still wait; whichever connection is alive gets the answer.
+        parked = Parked(_end_token(transactional_id), Refused(_concurrent()))
+        if verdict is Verdict.WAIT:
+            return Result(parked)
+        next_producer_id = NO_PRODUCER_ID
+        if request.client_version >= 2:
+            if transaction.epoch_exhausted:
+                if new_producer_id is None:
+                    raise NeedsProducerId
+                next_producer_id = new_producer_id
+            memory.bumped(transaction.producer_epoch)
+        state = State.PREPARE_COMMIT if request.commit else State.PREPARE_ABORT
+        return _decided(decide(transaction, state, request.client_version, now_ms, next_producer_id), parked)
+
+    def awaits(self, effect: WriteMarkers) -> bool:
+        """Whether these markers are still to be written. A late one would end the next transaction."""
+        transaction = self._transactions.get(effect.transactional_id)
+        return (
+            transaction is not None
+            and transaction.state == (State.PREPARE_COMMIT if effect.commit else State.PREPARE_ABORT)
+            and transaction.identity == (effect.producer_id, effect.producer_epoch)
+        )
+
+    def markers_written(self, effect: WriteMarkers, now_ms: int, new_producer_id: int | None = None) -> Result[None]:
+        """Every partition has its marker: the transaction is over, and who waited for that goes on."""
+        if not self.awaits(effect):
+            return Result(None)
+        transactional_id = effect.transactional_id
+        prepared = self._transactions[transactional_id]
+        takes_new_id = needs_producer_id_to_complete(prepared)
+        if takes_new_id and new_producer_id is None:
+            raise NeedsProducerId
+        completed = complete(prepared, new_producer_id, now_ms)
+        records = [transaction_record(completed)]
+        completions = [Completion(_end_token(transactional_id), completed.identity, at_once=not takes_new_id)]
+        waiting = self._memory(transactional_id).waiting
+        if waiting is not None:
+            reply: ProducerIdentity | Refused
+            try:
+                initialized = self._initialize(completed, waiting, now_ms, new_producer_id)
+            except KafkaError as error:
+                reply = Refused(error)
+            else:
+                records.append(transaction_record(initialized))
+                reply = initialized.identity
+            self._memory(transactional_id).waiting = None
+            completions.append(Completion(_init_token(transactional_id), reply))
+        return Result(None, records, completions=completions)
+
+    def describe(self, transactional_id: str) -> Transaction:
+        if not transactional_id:
+            raise _empty_id()
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"there is no transactional id {transactional_id!r}")
+        return transaction
+
+    def transactions(self) -> Iterator[Transaction]:
+        return iter(self._transactions.values())
+
+    # -- the coordinator contract ----------------------------------------------------------------------------
+
+    def decode(self, key: bytes, value: bytes | None) -> CoordinatorRecord | None:
+        return decode_record(_TYPES, key, value)
+
+    def replay(self, record: CoordinatorRecord, context: ReplayContext) -> None:
+        assert isinstance(record.key, TransactionLogKey)
+        transactional_id = record.key.transactional_id
+        if record.value is None:
+            self._transactions.pop(transactional_id, None)
+            self._memories.pop(transactional_id, None)
+            return
+        assert isinstance(record.value, TransactionLogValue)
+        former = self._transactions.get(transactional_id)
+        transaction = transaction_from(record.key, record.value, context.offset)
+        self._transactions[transactional_id] = transaction
+        if not self._loaded and former is not None:
+            self._recall(former, transaction)
+
+    def replay_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Result[None]:
+        raise AssertionError(f"a marker of producer {producer_id} in the transaction log")
+
+    def on_loaded(self, now_ms: int) -> Result[None]:
+        """Go on with what was decided, and with the clocks of what was not."""
+        self._loaded = True
+        timers: list[SetTimer | CancelTimer] = [SetTimer(_EXPIRE, now_ms + self._settings.expiration_check_ms)]
+        effects = []
+        for transaction in self._transactions.values():
+            if transaction.state in PREPARED:
+                effects.append(_markers(transaction))
+            elif transaction.state == State.ONGOING:
+                # The wall clock may have been set back meanwhile.
+                deadline_ms = min(transaction.started_ms, now_ms) + transaction.timeout_ms
+                timers.append(SetTimer(_timeout_key(transaction.transactional_id), deadline_ms))
+        return Result(None, timers=timers, effects=effects)
+
+    def on_timer(self, key: Hashable, now_ms: int) -> Result[None]:
+        if key == _EXPIRE:
+            return self._expire(now_ms)
+        assert isinstance(key, tuple)
+        transaction = self._transactions.get(key[1])
+        if transaction is None or transaction.state != State.ONGOING:
+            return Result(None)
+        # The producer may come back and learn that it was aborted, unlike one that was fenced (KIP-588).
+        self._memory(transaction.transactional_id).bumped(transaction.producer_epoch, timed_out=True)
+        return _decided(fence(transaction, now_ms), None)
+
+    def on_unloaded(self) -> None:
+        self._memories.clear()
+
+    # -- checks ----------------------------------------------------------------------------------------------
+
+    def _check_init(self, request: InitRequest) -> None:
+        if not request.transactional_id:
+            raise _empty_id()
+        if not 0 < request.timeout_ms <= self._settings.timeout_ms_max:
+            raise KafkaError(
+                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+                f"transaction.timeout.ms={request.timeout_ms} is not within 1 and the broker's "
+                f"transaction.max.timeout.ms={self._settings.timeout_ms_max}",
+            )
+
+    def _check_known(self, transactional_id: str) -> Transaction:
+        if not transactional_id:
+            raise _empty_id()
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            raise not_mapped()
+        return transaction
+
+    def _check_producer(self, transactional_id: str, producer: ProducerIdentity) -> Transaction:
+        transaction = self._check_known(transactional_id)
+        if transaction.producer_id != producer.producer_id:
+            raise not_mapped()
+        if transaction.producer_epoch != producer.epoch:
+            raise fenced()
+        return transaction
+
+    # -- transitions -----------------------------------------------------------------------------------------
+
+    def _memory(self, transactional_id: str) -> TransactionMemory:
+        memory = self._memories.get(transactional_id)
+        if memory is None:
+            memory = self._memories[transactional_id] = TransactionMemory()
+        return memory
+
+    def _recall(self, former: Transaction, transaction: Transaction) -> None:
+        """What can be known of the memory that a restart has wiped out."""
+        if transaction.state == State.ONGOING:
+            self._memory(transaction.transactional_id).new_epoch_used()
+        elif transaction.state in PREPARED and transaction.has_followed(former.identity):
+            self._memory(transaction.transactional_id).bumped(former.producer_epoch)
+
+    def _initialize(
+        self, transaction: Transaction, request: InitRequest, now_ms: int, new_producer_id: int | None
+    ) -> Transaction:
+        """Give the producer its epoch: a new one, or the present one again if the producer has not heard of it."""
+        memory = self._memory(transaction.transactional_id)
+        expected = request.expected
+        identity = transaction.identity
+        if expected is not None and expected != identity:
+            if not memory.may_recover(transaction, expected):
+                raise fenced()
+            return initialize(transaction, identity, request.timeout_ms, now_ms)
+        if transaction.epoch_exhausted:
+            if new_producer_id is None:
+                raise NeedsProducerId
+            identity = ProducerIdentity(new_producer_id, 0)
+        else:
+            identity = ProducerIdentity(transaction.producer_id, transaction.producer_epoch + 1)
+        memory.bumped(transaction.producer_epoch if expected else NO_EPOCH)
+        return initialize(transaction, identity, request.timeout_ms, now_ms)
+
+    def _expire(self, now_ms: int) -> Result[None]:
+        """Forget transactional ids that nobody has used for long; their producers start anew if they come back."""
+        expired = list(
+            islice(
+                (
+                    transaction.transactional_id
+                    for transaction in self._transactions.values()
+                    if transaction.state in IDLE and now_ms - transaction.updated_ms >= self._settings.expiration_ms
+                ),
+                EXPIRED_AT_ONCE_MAX,
+            )
+        )
+        pause_ms = 0 if len(expired) == EXPIRED_AT_ONCE_MAX else self._settings.expiration_check_ms
+        timers: list[SetTimer | CancelTimer] = [SetTimer(_EXPIRE, now_ms + pause_ms)]
+        return Result(None, [tombstone(transactional_id) for transactional_id in expired], timers=timers)
+
+
+def _decided(prepared: Transaction, reply: Parked | None) -> Result[Any]:
+    timers: list[SetTimer | CancelTimer] = [CancelTimer(_timeout_key(prepared.transactional_id))]
+    return Result(reply, [transaction_record(prepared)], timers=timers, effects=[_markers(prepared)])
+
+
+def _markers(prepared: Transaction) -> WriteMarkers:
+    return WriteMarkers(
+        prepared.transactional_id,
+        prepared.producer_id,
+        prepared.producer_epoch,
+        prepared.state == State.PREPARE_COMMIT,
+        prepared.partitions,
+        prepared.client_version,
+    )
+
+
+def _timeout_key(transactional_id: str) -> tuple[str, str]:
+    return ("timeout", transactional_id)
+
+
+def _init_token(transactional_id: str) -> tuple[str, str]:
+    return ("init", transactional_id)
+
+
+def _end_token(transactional_id: str) -> tuple[str, str]:
+    return ("end", transactional_id)
+
+
+def _concurrent() -> KafkaError:
+    return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the former transaction is being ended")
+
+
+def _empty_id() -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
