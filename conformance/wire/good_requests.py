@@ -50,13 +50,13 @@ D = _Declarations()
 
 
 @_good(ApiKey.PRODUCE)
-def _produce(talk: Talk, _: int) -> Message:
+def _produce(talk: Talk, _: int) -> Any:
     topic = talk.create_topic(talk.fresh("topic"))
     return state.produce_request(talk, topic, state.batch(b"a", b"b"))
 
 
 @_good(ApiKey.FETCH)
-def _fetch(talk: Talk, _: int) -> Message:
+def _fetch(talk: Talk, _: int) -> Any:
     partitions = [D.fetch.FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1 << 20)]
     topics = [
         D.fetch.FetchTopic(topic=name, topic_id=talk.topic_id(name), partitions=partitions) for name in (PLAIN, MIXED)
@@ -65,7 +65,7 @@ def _fetch(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.LIST_OFFSETS)
-def _list_offsets(_: Talk, __: int) -> Message:
+def _list_offsets(_: Talk, __: int) -> Any:
     api = D.list_offsets
     partition = api.ListOffsetsPartition(partition_index=0, timestamp=state.TIME_MS + 1)
     return api.ListOffsetsRequest(
@@ -74,13 +74,13 @@ def _list_offsets(_: Talk, __: int) -> Message:
 
 
 @_good(ApiKey.METADATA)
-def _metadata(talk: Talk, _: int) -> Message:
+def _metadata(talk: Talk, _: int) -> Any:
     topics = [D.metadata.MetadataRequestTopic(name=name) for name in (PLAIN, MIXED)]
     return D.metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
 
 @_good(ApiKey.OFFSET_COMMIT)
-def _offset_commit(talk: Talk, _: int) -> Message:
+def _offset_commit(talk: Talk, _: int) -> Any:
     api = D.offset_commit
     partition = api.OffsetCommitRequestPartition(partition_index=0, committed_offset=3, committed_metadata="noted")
     topic = api.OffsetCommitRequestTopic(name=PLAIN, topic_id=talk.topic_id(PLAIN), partitions=[partition])
@@ -94,7 +94,7 @@ def _offset_commit(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.OFFSET_FETCH)
-def _offset_fetch(talk: Talk, _: int) -> Message:
+def _offset_fetch(talk: Talk, _: int) -> Any:
     api = D.offset_fetch
     return api.OffsetFetchRequest(
         group_id=EMPTY,
@@ -111,22 +111,22 @@ def _offset_fetch(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.FIND_COORDINATOR)
-def _find_coordinator(_: Talk, __: int) -> Message:
+def _find_coordinator(_: Talk, __: int) -> Any:
     return D.find_coordinator.FindCoordinatorRequest(key=CLASSIC, coordinator_keys=[CLASSIC, EMPTY])
 
 
 @_good(ApiKey.JOIN_GROUP)
-def _join_group(talk: Talk, _: int) -> Message:
+def _join_group(talk: Talk, _: int) -> Any:
     return state.join_request(talk.fresh("group"))
 
 
 @_good(ApiKey.HEARTBEAT)
-def _heartbeat(talk: Talk, _: int) -> Message:
+def _heartbeat(talk: Talk, _: int) -> Any:
     return D.heartbeat.HeartbeatRequest(group_id=CLASSIC, generation_id=1, member_id=talk.kept["classic member"])
 
 
 @_good(ApiKey.LEAVE_GROUP)
-def _leave_group(talk: Talk, _: int) -> Message:
+def _leave_group(talk: Talk, _: int) -> Any:
     group = talk.fresh("group")
     member = state.join_alone(talk, group)
     identity = D.leave_group.MemberIdentity(member_id=member)
@@ -134,7 +134,7 @@ def _leave_group(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.SYNC_GROUP)
-def _sync_group(talk: Talk, _: int) -> Message:
+def _sync_group(talk: Talk, _: int) -> Any:
     group = talk.fresh("group")
     answer = talk.ask(state.join_request(group), 3)
     assignment = D.sync_group.SyncGroupRequestAssignment(member_id=answer.member_id, assignment=b"given")
@@ -149,22 +149,22 @@ def _sync_group(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.DESCRIBE_GROUPS)
-def _describe_groups(_: Talk, __: int) -> Message:
+def _describe_groups(_: Talk, __: int) -> Any:
     return D.describe_groups.DescribeGroupsRequest(groups=[CLASSIC, EMPTY, CONSUMER, ABSENT])
 
 
 @_good(ApiKey.LIST_GROUPS)
-def _list_groups(_: Talk, __: int) -> Message:
+def _list_groups(_: Talk, __: int) -> Any:
     return D.list_groups.ListGroupsRequest(states_filter=["Stable", "Assigning"], types_filter=["consumer"])
 
 
 @_good(ApiKey.API_VERSIONS)
-def _api_versions(_: Talk, __: int) -> Message:
+def _api_versions(_: Talk, __: int) -> Any:
     return D.api_versions.ApiVersionsRequest(client_software_name="wire", client_software_version="1.0")
 
 
 @_good(ApiKey.CREATE_TOPICS)
-def _create_topics(talk: Talk, _: int) -> Message:
+def _create_topics(talk: Talk, _: int) -> Any:
     api = D.create_topics
     topic = api.CreatableTopic(
         name=talk.fresh("topic"),
@@ -182,14 +182,14 @@ def _create_topics(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.DELETE_TOPICS)
-def _delete_topics(talk: Talk, _: int) -> Message:
+def _delete_topics(talk: Talk, _: int) -> Any:
     api = D.delete_topics
     name = talk.create_topic(talk.fresh("topic"))
     return api.DeleteTopicsRequest(topics=[api.DeleteTopicState(name=name)], topic_names=[name], timeout_ms=10_000)
 
 
 @_good(ApiKey.DELETE_RECORDS)
-def _delete_records(_: Talk, __: int) -> Message:
+def _delete_records(_: Talk, __: int) -> Any:
     api = D.delete_records
     partition = api.DeleteRecordsPartition(partition_index=0, offset=1)
     topic = api.DeleteRecordsTopic(name=TRIMMED, partitions=[partition])
@@ -197,14 +197,14 @@ def _delete_records(_: Talk, __: int) -> Message:
 
 
 @_good(ApiKey.INIT_PRODUCER_ID)
-def _init_producer_id(talk: Talk, _: int) -> Message:
+def _init_producer_id(talk: Talk, _: int) -> Any:
     return D.init_producer_id.InitProducerIdRequest(
         transactional_id=talk.fresh("id"), transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1
     )
 
 
 @_good(ApiKey.OFFSET_FOR_LEADER_EPOCH)
-def _offset_for_leader_epoch(_: Talk, __: int) -> Message:
+def _offset_for_leader_epoch(_: Talk, __: int) -> Any:
     api = D.offset_for_leader_epoch
     partition = api.OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=0)
     return api.OffsetForLeaderEpochRequest(
@@ -213,7 +213,7 @@ def _offset_for_leader_epoch(_: Talk, __: int) -> Message:
 
 
 @_good(ApiKey.ADD_PARTITIONS_TO_TXN)
-def _add_partitions_to_txn(talk: Talk, _: int) -> Message:
+def _add_partitions_to_txn(talk: Talk, _: int) -> Any:
     api = D.add_partitions_to_txn
     name = talk.fresh("id")
     producer_id, epoch = state.init_producer(talk, name)
@@ -232,7 +232,7 @@ def _add_partitions_to_txn(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.ADD_OFFSETS_TO_TXN)
-def _add_offsets_to_txn(talk: Talk, _: int) -> Message:
+def _add_offsets_to_txn(talk: Talk, _: int) -> Any:
     name = talk.fresh("id")
     producer_id, epoch = state.init_producer(talk, name)
     return D.add_offsets_to_txn.AddOffsetsToTxnRequest(
@@ -241,7 +241,7 @@ def _add_offsets_to_txn(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.END_TXN)
-def _end_txn(talk: Talk, _: int) -> Message:
+def _end_txn(talk: Talk, _: int) -> Any:
     name = talk.fresh("id")
     producer = state.init_producer(talk, name)
     state.add_partition(talk, name, producer, talk.kept.get("ended") or _ended(talk))
@@ -256,7 +256,7 @@ def _ended(talk: Talk) -> str:
 
 
 @_good(ApiKey.WRITE_TXN_MARKERS)
-def _write_txn_markers(talk: Talk, _: int) -> Message:
+def _write_txn_markers(talk: Talk, _: int) -> Any:
     api = D.write_txn_markers
     producer_id, epoch = state.init_producer(talk, None)
     topic = api.WritableTxnMarkerTopic(name=talk.kept.get("ended") or _ended(talk), partition_indexes=[0])
@@ -271,7 +271,7 @@ def _write_txn_markers(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.TXN_OFFSET_COMMIT)
-def _txn_offset_commit(talk: Talk, version: int) -> Message:
+def _txn_offset_commit(talk: Talk, version: int) -> Any:
     api = D.txn_offset_commit
     name, group = talk.fresh("id"), talk.fresh("group")
     producer_id, epoch = state.init_producer(talk, name)
@@ -294,7 +294,7 @@ def _txn_offset_commit(talk: Talk, version: int) -> Message:
 
 
 @_good(ApiKey.DESCRIBE_CONFIGS)
-def _describe_configs(_: Talk, __: int) -> Message:
+def _describe_configs(_: Talk, __: int) -> Any:
     api = D.describe_configs
     topic = api.DescribeConfigsResource(resource_type=2, resource_name=COMPACT, configuration_keys=None)
     broker = api.DescribeConfigsResource(
@@ -306,7 +306,7 @@ def _describe_configs(_: Talk, __: int) -> Message:
 
 
 @_good(ApiKey.ALTER_CONFIGS)
-def _alter_configs(talk: Talk, _: int) -> Message:
+def _alter_configs(talk: Talk, _: int) -> Any:
     api = D.alter_configs
     topic = talk.kept.get("altered") or talk.create_topic("w-altered")
     talk.kept["altered"] = topic
@@ -316,13 +316,13 @@ def _alter_configs(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.DESCRIBE_LOG_DIRS)
-def _describe_log_dirs(_: Talk, __: int) -> Message:
+def _describe_log_dirs(_: Talk, __: int) -> Any:
     topic = D.describe_log_dirs.DescribableLogDirTopic(topic=COMPACT, partitions=[0])
     return D.describe_log_dirs.DescribeLogDirsRequest(topics=[topic])
 
 
 @_good(ApiKey.CREATE_PARTITIONS)
-def _create_partitions(talk: Talk, _: int) -> Message:
+def _create_partitions(talk: Talk, _: int) -> Any:
     api = D.create_partitions
     topic = api.CreatePartitionsTopic(
         name=talk.create_topic(talk.fresh("topic")),
@@ -333,20 +333,20 @@ def _create_partitions(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.DELETE_GROUPS)
-def _delete_groups(talk: Talk, _: int) -> Message:
+def _delete_groups(talk: Talk, _: int) -> Any:
     group = talk.fresh("group")
     state.commit(talk, group)
     return D.delete_groups.DeleteGroupsRequest(groups_names=[group, CLASSIC, CONSUMER])
 
 
 @_good(ApiKey.ELECT_LEADERS)
-def _elect_leaders(_: Talk, __: int) -> Message:
+def _elect_leaders(_: Talk, __: int) -> Any:
     partitions = D.elect_leaders.TopicPartitions(topic=PLAIN, partitions=[0])
     return D.elect_leaders.ElectLeadersRequest(topic_partitions=[partitions], timeout_ms=5000)
 
 
 @_good(ApiKey.INCREMENTAL_ALTER_CONFIGS)
-def _incremental_alter_configs(talk: Talk, _: int) -> Message:
+def _incremental_alter_configs(talk: Talk, _: int) -> Any:
     api = D.incremental_alter_configs
     topic = talk.kept.get("altered") or talk.create_topic("w-altered")
     talk.kept["altered"] = topic
@@ -356,14 +356,14 @@ def _incremental_alter_configs(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.LIST_PARTITION_REASSIGNMENTS)
-def _list_partition_reassignments(_: Talk, __: int) -> Message:
+def _list_partition_reassignments(_: Talk, __: int) -> Any:
     api = D.list_partition_reassignments
     topic = api.ListPartitionReassignmentsTopics(name=PLAIN, partition_indexes=[0])
     return api.ListPartitionReassignmentsRequest(timeout_ms=5000, topics=[topic])
 
 
 @_good(ApiKey.OFFSET_DELETE)
-def _offset_delete(talk: Talk, _: int) -> Message:
+def _offset_delete(talk: Talk, _: int) -> Any:
     api = D.offset_delete
     group = talk.fresh("group")
     state.commit(talk, group)
@@ -374,14 +374,14 @@ def _offset_delete(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.DESCRIBE_CLIENT_QUOTAS)
-def _describe_client_quotas(_: Talk, __: int) -> Message:
+def _describe_client_quotas(_: Talk, __: int) -> Any:
     api = D.describe_client_quotas
     component = api.ComponentData(entity_type="client-id", match_type=0, match="w-client")
     return api.DescribeClientQuotasRequest(components=[component])
 
 
 @_good(ApiKey.ALTER_CLIENT_QUOTAS)
-def _alter_client_quotas(_: Talk, __: int) -> Message:
+def _alter_client_quotas(_: Talk, __: int) -> Any:
     api = D.alter_client_quotas
     entity = [api.EntityData(entity_type="client-id", entity_name="w-client")]
     operation = api.OpData(key="producer_byte_rate", value=1e9, remove=False)
@@ -389,30 +389,30 @@ def _alter_client_quotas(_: Talk, __: int) -> Message:
 
 
 @_good(ApiKey.UPDATE_FEATURES)
-def _update_features(_: Talk, __: int) -> Message:
+def _update_features(_: Talk, __: int) -> Any:
     api = D.update_features
     update = api.FeatureUpdateKey(feature="transaction.version", max_version_level=2, upgrade_type=1)
     return api.UpdateFeaturesRequest(timeout_ms=5000, feature_updates=[update], validate_only=True)
 
 
 @_good(ApiKey.DESCRIBE_CLUSTER)
-def _describe_cluster(_: Talk, __: int) -> Message:
+def _describe_cluster(_: Talk, __: int) -> Any:
     return D.describe_cluster.DescribeClusterRequest(endpoint_type=1)
 
 
 @_good(ApiKey.DESCRIBE_PRODUCERS)
-def _describe_producers(_: Talk, __: int) -> Message:
+def _describe_producers(_: Talk, __: int) -> Any:
     topic = D.describe_producers.TopicRequest(name=MIXED, partition_indexes=[0])
     return D.describe_producers.DescribeProducersRequest(topics=[topic])
 
 
 @_good(ApiKey.DESCRIBE_TRANSACTIONS)
-def _describe_transactions(_: Talk, __: int) -> Message:
+def _describe_transactions(_: Talk, __: int) -> Any:
     return D.describe_transactions.DescribeTransactionsRequest(transactional_ids=[OPEN, DONE, ABSENT])
 
 
 @_good(ApiKey.LIST_TRANSACTIONS)
-def _list_transactions(talk: Talk, _: int) -> Message:
+def _list_transactions(talk: Talk, _: int) -> Any:
     return D.list_transactions.ListTransactionsRequest(
         state_filters=["Ongoing"],
         producer_id_filters=[talk.kept["open producer"][0]],
@@ -422,7 +422,7 @@ def _list_transactions(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.CONSUMER_GROUP_HEARTBEAT)
-def _consumer_group_heartbeat(talk: Talk, _: int) -> Message:
+def _consumer_group_heartbeat(talk: Talk, _: int) -> Any:
     return D.consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
         group_id=talk.fresh("group"),
         member_id="BBBBBBBBBBBBBBBBBBBBBB",
@@ -435,17 +435,17 @@ def _consumer_group_heartbeat(talk: Talk, _: int) -> Message:
 
 
 @_good(ApiKey.CONSUMER_GROUP_DESCRIBE)
-def _consumer_group_describe(_: Talk, __: int) -> Message:
+def _consumer_group_describe(_: Talk, __: int) -> Any:
     return D.consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=[CONSUMER, CLASSIC, ABSENT])
 
 
 @_good(ApiKey.LIST_CONFIG_RESOURCES)
-def _list_config_resources(_: Talk, __: int) -> Message:
+def _list_config_resources(_: Talk, __: int) -> Any:
     return D.list_config_resources.ListConfigResourcesRequest(resource_types=[4])
 
 
 @_good(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
-def _describe_topic_partitions(_: Talk, __: int) -> Message:
+def _describe_topic_partitions(_: Talk, __: int) -> Any:
     api = D.describe_topic_partitions
     topics = [api.TopicRequest(name=name) for name in (MIXED, PLAIN)]
     return api.DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=2)

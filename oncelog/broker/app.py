@@ -159,7 +159,9 @@ class BrokerApp:
         config = self.config
         directory = Path(config.data_dir)
         self._make_private(directory)
-        self._logs = logs = LogManager.open(str(directory), self._log_config, self._disk)
+        self._logs = logs = LogManager.open(
+            str(directory), self._log_config, self._disk, open_files_max=_open_files_max()
+        )
         self._store = await SqliteStore.open(directory / METADATA_FILE)
         metadata = MetadataRuntime(self._store, self._metadata_lost)
         self._services = services = Services(

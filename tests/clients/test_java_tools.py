@@ -159,7 +159,7 @@ def client_quotas(tools: Tools) -> None:
 
 
 def offsets(tools: Tools) -> None:
-    """Of a log that lies on this broker's disk only, so that the local earliest is the earliest, and nothing is tiered."""
+    """Without tiered storage, so that the local earliest offset is the earliest and none is tiered."""
     records = tuple(Sent(None, b"v", (), NOW_MS + later_ms) for later_ms in (1000, 3000, 2000))
     tools.fill("offsets", records)
     for time_ms, expected in (

@@ -143,10 +143,6 @@ class LogManager:
     def has_records(self, topic: str, partition: int) -> bool:
         return (topic, partition) in self._directories and self.size_bytes(topic, partition) > 0
 
-    def topic_id_on_disk(self, topic: str, partition: int) -> uuid.UUID | None:
-        """What `partition.metadata` says; the partition is not opened for it."""
-        return checkpoints.read_partition_metadata(self.disk, self._path(topic, partition))
-
     def recover(self, now_ms: int) -> Iterator[TopicPartition]:
         """Opens every partition that needs recovery, giving each when it is done; failures are kept."""
         if self.was_clean:

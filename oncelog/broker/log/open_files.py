@@ -28,9 +28,12 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self._ring)
 
-    def opened(self, segment: Segment) -> None:
+    def make_room(self) -> None:
+        """Comes before another file is opened."""
         if len(self._ring) >= self.files_max:
             self._close_one()
+
+    def opened(self, segment: Segment) -> None:
         self._ring.append(segment)
 
     def closed(self, segment: Segment) -> None:

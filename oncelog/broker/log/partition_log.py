@@ -56,7 +56,7 @@ class PartitionLog(LogWriter):
 
         Raises StorageError if records below the recovery point are damaged or missing.
         """
-        log = cls(directory, config, disk, files or OpenFiles())
+        log = cls(directory, config, disk, OpenFiles() if files is None else files)
         log.topic = topic
         log.partition = partition
         log.topic_id = topic_id
@@ -234,9 +234,6 @@ class PartitionLog(LogWriter):
         return self.producers.begin_verification(
             producer_id, sequence, epoch, supports_epoch_bump=supports_epoch_bump, now_ms=now_ms
         )
-
-    def clear_verification(self, producer_id: int) -> None:
-        self.producers.verification.clear(producer_id)
 
     def has_ongoing_transaction(self, producer_id: int, epoch: int) -> bool:
         return self.producers.has_ongoing_transaction(producer_id, epoch)

@@ -273,12 +273,6 @@ class ProducerState:
             del self.entries[producer_id]
         self.verification.expire(now_ms, expiration_ms)
 
-    def oldest_open_txn_timestamp(self) -> int:
-        """Timestamp of the last append of the producer whose transaction is open longest; -1 if none is."""
-        for producer_id in self.ongoing.values():
-            return self.entries[producer_id].last_timestamp
-        return -1
-
     def state(self) -> dict[int, tuple[object, ...]]:
         """Everything that follows from the log, for comparison."""
         return {producer_id: entry.state() for producer_id, entry in self.entries.items()}

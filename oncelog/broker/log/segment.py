@@ -20,7 +20,7 @@ from oncelog.broker.log.file_names import (
     offset_file_name,
 )
 from oncelog.broker.log.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
-from oncelog.broker.log.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
+from oncelog.broker.log.offset_index import OffsetIndex
 from oncelog.broker.log.open_files import OpenFiles
 from oncelog.broker.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from oncelog.broker.log.time_index import NO_TIMESTAMP, TimeIndex
@@ -105,8 +105,9 @@ class Segment:
         """The descriptor of the `.log` file. It may be closed after control goes back to the event loop."""
         self.referenced = True
         if self._fd < 0:
-            self._files.opened(self)
+            self._files.make_room()
             self._fd = self.disk.open(self.path(LOG), writable=True, create=self.size_bytes == 0)
+            self._files.opened(self)
         return self._fd
 
     def close_file(self) -> None:
@@ -160,9 +161,6 @@ class Segment:
             len(self.offset_index) >= index_bytes // OFFSET_ENTRY_SIZE
             or len(self.time_index) >= index_bytes // TIME_ENTRY_SIZE - 1
         )
-
-    def can_hold(self, offset: int) -> bool:
-        return offset - self.base_offset <= RELATIVE_OFFSET_MAX
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
         """Age for rolling by time: in the records' own time if they have one."""

@@ -77,11 +77,6 @@ class ClassicGroup:
     def is_empty(self) -> bool:
         return self.state is ClassicState.EMPTY
 
-    @property
-    def is_simple(self) -> bool:
-        """It came to be by a commit of offsets, and nobody ever joined."""
-        return not self.protocol_type and self.is_empty and not self.pending_members
-
     def check_offset_commit(self, committer: Committer, _: Iterable[tuple[bytes, int]], *, transactional: bool) -> None:
         if committer.generation < 0 and self.is_empty:
             # Someone who assigns partitions by hand, or an administrator.

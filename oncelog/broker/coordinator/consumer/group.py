@@ -24,7 +24,6 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 PROTOCOL_TYPE = "consumer"
 OFFSET_COMMIT_SINCE = 9
 """The first version of OffsetCommit that has a member epoch."""
-NO_TOPICS: frozenset[str] = frozenset()
 
 
 class ConsumerState(StrEnum):

@@ -1,0 +1,65 @@
+"""Dialogues: several requests, each of which rests on the answers before it, in every version of the main API."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from conformance.wire.compare import Case
+from conformance.wire.dialogues.classic_groups import classic_group, list_groups, static_member, two_classic_members
+from conformance.wire.dialogues.committed_offsets import offsets
+from conformance.wire.dialogues.configs import configs, describe_configs, quotas
+from conformance.wire.dialogues.consumer_groups import consumer_group, static_consumer
+from conformance.wire.dialogues.records import delete_records, fetch_offsets, fetch_session, list_offsets, sequences
+from conformance.wire.dialogues.topics import describe_topic_partitions, metadata, topic_life
+from conformance.wire.dialogues.transactions import (
+    expired_transaction,
+    list_transactions,
+    producer_ids,
+    transactional_offsets,
+    transactions,
+)
+from oncelog.broker.handlers import APIS
+from oncelog.protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from conformance.wire.talk import Talk
+
+
+def dialogue_cases() -> Iterator[Case]:
+    for key, dialogue in (
+        (ApiKey.JOIN_GROUP, classic_group),
+        (ApiKey.JOIN_GROUP, two_classic_members),
+        (ApiKey.JOIN_GROUP, static_member),
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, consumer_group),
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, static_consumer),
+        (ApiKey.OFFSET_COMMIT, offsets),
+        (ApiKey.PRODUCE, sequences),
+        (ApiKey.FETCH, fetch_session),
+        (ApiKey.FETCH, fetch_offsets),
+        (ApiKey.LIST_OFFSETS, list_offsets),
+        (ApiKey.INIT_PRODUCER_ID, producer_ids),
+        (ApiKey.END_TXN, transactions),
+        (ApiKey.END_TXN, expired_transaction),
+        (ApiKey.TXN_OFFSET_COMMIT, transactional_offsets),
+        (ApiKey.CREATE_TOPICS, topic_life),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, configs),
+        (ApiKey.ALTER_CLIENT_QUOTAS, quotas),
+        (ApiKey.DELETE_RECORDS, delete_records),
+        (ApiKey.DESCRIBE_TOPIC_PARTITIONS, describe_topic_partitions),
+        (ApiKey.LIST_TRANSACTIONS, list_transactions),
+        (ApiKey.LIST_GROUPS, list_groups),
+        (ApiKey.DESCRIBE_CONFIGS, describe_configs),
+        (ApiKey.METADATA, metadata),
+    ):
+        api = APIS[key]
+        for version in range(api.version_min, api.version_max + 1):
+            yield Case(
+                f"{dialogue.__name__.strip('_').replace('_', ' ')} v{version}", partial(_start, dialogue, version)
+            )
+
+
+def _start(dialogue: Callable[[Talk, int], None], version: int, talk: Talk) -> None:
+    dialogue(talk, version)
