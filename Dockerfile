@@ -11,7 +11,7 @@ COPY oncelog oncelog
 # The wheel carries the compiled extension. The environment gets no pip: it is copied as it is, and stays so.
 RUN python3 -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
     && python3 -m venv --without-pip /opt/oncelog \
-    && python3 -m pip --python /opt/oncelog/bin/python install --no-cache-dir --constraint constraints.txt /wheels/*.whl
+    && python3 -m pip --python /opt/oncelog/bin/python install --no-cache-dir --constraint constraints.txt /wheels/*.whl google-re2
 
 FROM python:3.11-slim-bookworm
 RUN useradd --uid 10001 --user-group --home-dir /var/lib/oncelog --no-create-home --shell /usr/sbin/nologin oncelog \

@@ -7,7 +7,7 @@ that a version does not have are not sent, thus one request serves all versions.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from conformance.wire import state
 from conformance.wire.state import ABSENT, CLASSIC, COMPACT, CONSUMER, DONE, EMPTY, MIXED, OPEN, PLAIN, TRIMMED
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from conformance.wire.talk import Talk
     from oncelog.protocol.schema import Message
 
-Maker = Callable[["Talk", int], "Message"] if TYPE_CHECKING else Any
+Maker: TypeAlias = "Callable[[Talk, int], Any]"
 
 MAKERS: dict[ApiKey, Maker] = {}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 METADATA_FILE = "metadata.sqlite"
+_OPEN_FILES_MAX = 4096
+"""Of logs at the same time; more would make closing one slower than opening it again."""
 
 
 class BrokerApp:
@@ -260,6 +263,12 @@ class BrokerApp:
 
     def _with_port(self, address: ListenerAddress, listener: Listener) -> tuple[str, int]:
         return address.host, address.port or listener.port
+
+
+def _open_files_max() -> int:
+    """Half of what the system allows the process: connections need the rest."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else min(soft // 2, _OPEN_FILES_MAX)
 
 
 def _connection_settings(config: BrokerConfig) -> tuple[int, int, dict[str, int], int]:

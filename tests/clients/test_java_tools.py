@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from payloads import ACKS, CODECS, LARGE_TOPIC, Sent, stored_codecs, value_of, wait_until
+from payloads import ACKS, CODECS, LARGE_TOPIC, NOW_MS, Sent, stored_codecs, value_of, wait_until
 from stock_clients import CLIENTS
 
 from conformance.reference.jars import missing

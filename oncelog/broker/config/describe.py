@@ -119,8 +119,14 @@ def _broker_entry(config: BrokerConfig, name: str, synonyms: list[Synonym], text
         read_only,
         sensitive,
         tuple(synonyms),
-        key.doc if key else f"{no_effect.note(name)}.",
+        _documentation(name, key),
     )
+
+
+def _documentation(name: str, key: ConfigKey | None) -> str:
+    if key is None:
+        return f"{no_effect.note(name)}."
+    return f"{key.doc} It has no effect in this version." if name in no_effect.WITHOUT_EFFECT else key.doc
 
 
 def _broker_synonyms(config: BrokerConfig, name: str) -> list[Synonym]:

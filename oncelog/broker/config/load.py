@@ -119,11 +119,17 @@ def _is_stranger(name: str) -> bool:
     return not _is_known(name) and closest_setting(name, _MISSPELT_LIKENESS_MIN) is None
 
 
+def _has_no_effect(name: str) -> bool:
+    if name in BROKER_KEYS:
+        return name in no_effect.WITHOUT_EFFECT
+    return no_effect.type_of(name) is not None
+
+
 def _notes(settings: Iterable[Setting]) -> list[str]:
     names = {setting.name: None for setting in settings}
-    strangers = [name for name in names if name not in BROKER_KEYS and no_effect.type_of(name) is not None]
-    kraft = [name for name in strangers if no_effect.is_kraft(name)]
-    notes = [no_effect.note(name) for name in strangers if name not in kraft]
+    idle = [name for name in names if _has_no_effect(name)]
+    kraft = [name for name in idle if no_effect.is_kraft(name)]
+    notes = [no_effect.note(name) for name in idle if name not in kraft]
     if kraft:
         notes.append(f"{', '.join(kraft)}: not needed, Oncelog has no separate controllers")
     return notes

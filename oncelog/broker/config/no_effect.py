@@ -7,6 +7,7 @@ Their types are known, so that nonsense is refused and passwords are never shown
 from __future__ import annotations
 
 from functools import cache
+from typing import Final
 
 from oncelog.broker.config.values import BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, SHORT, STRING
 
@@ -167,6 +168,24 @@ _BEFORE_4 = """
     password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret port
     quota.consumer.default quota.producer.default reserved.broker.max.id
 """
+
+WITHOUT_EFFECT: Final = frozenset(
+    """
+    compression.gzip.level compression.lz4.level compression.type compression.zstd.level
+    controller.quota.window.num controller.quota.window.size.seconds group.coordinator.rebalance.protocols
+    log.cleaner.io.buffer.size log.cleaner.threads log.flush.start.offset.checkpoint.interval.ms
+    log.local.retention.bytes log.local.retention.ms log.preallocate max.request.partition.size.limit
+    num.recovery.threads.per.data.dir num.replica.fetchers offsets.commit.timeout.ms
+    offsets.load.buffer.size offsets.topic.compression.codec queued.max.requests replica.fetch.backoff.ms
+    replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
+    replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
+    replica.socket.receive.buffer.bytes replica.socket.timeout.ms request.timeout.ms
+    socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes
+    transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
+    transaction.state.log.min.isr transaction.state.log.replication.factor unclean.leader.election.enable
+    """.split()
+)
+"""Settings of our own tables, since DescribeConfigs tells them with Kafka's defaults, that nothing reads."""
 
 _PLUGIN_PREFIXES = ("config.providers.", "rlmm.config.", "rsm.config.", "zookeeper.")
 _LISTENER_PREFIX = "listener.name."

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+PARTITIONS_AT_ONCE = 256
+"""A flush under way holds a few descriptors for each of its partitions."""
+
 
 class Flushed(Protocol):
     """What the flusher needs of a partition."""
@@ -56,7 +59,9 @@ class Flusher:
         try:
             while self._dirty:
                 dirty, self._dirty = self._dirty, {}
-                await self._flush(list(dirty))
+                partitions = list(dirty)
+                for start in range(0, len(partitions), PARTITIONS_AT_ONCE):
+                    await self._flush(partitions[start : start + PARTITIONS_AT_ONCE])
         finally:
             self._round = None
 

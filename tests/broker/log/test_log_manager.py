@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import uuid
 from pathlib import Path
 
@@ -188,3 +189,50 @@ def test_names_that_are_no_partitions_are_left_alone() -> None:
     for name in ("lost+found", "t-x", "t", "a-b-3", "t-01"):
         disk.mkdir(f"/data/{name}")
     assert open_manager(disk).partitions() == [("a-b", 3)]
+
+
+class CountingDisk(SimulatedDisk):
+    syncs = 0
+
+    def fdatasync(self, fd: int) -> None:
+        self.syncs += 1
+        super().fdatasync(fd)
+
+    def fsync_dir(self, path: str) -> None:
+        self.syncs += 1
+        super().fsync_dir(path)
+
+
+def test_new_partitions_hold_few_files_and_need_no_sync_to_be_closed(tmp_path: Path) -> None:
+    manager = LogManager.open(str(tmp_path), lambda topic: CONFIG, open_files_max=10)
+    list(manager.recover(NOW))
+    before = len(os.listdir("/proc/self/fd"))
+    for partition in range(50):
+        manager.create("t", partition, TOPIC_ID, now_ms=NOW).assign_epoch(0, 0)
+    assert len(os.listdir("/proc/self/fd")) == before + 10
+    for log in manager.logs.values():
+        append(log, batch_of(2))
+        log.flush()
+    assert len(os.listdir("/proc/self/fd")) == before + 10
+    manager.close()
+
+
+def test_closing_logs_that_were_never_written_costs_no_sync() -> None:
+    disk = CountingDisk()
+    manager = open_manager(disk)
+    syncs = []
+    for count in (1, 20):
+        for partition in range(count):
+            manager.create("t", partition, TOPIC_ID, now_ms=NOW).assign_epoch(0, 0)
+        disk.syncs = 0
+        manager.close()
+        syncs.append(disk.syncs)
+        # A power cut may take what was never synced; the partitions are made again.
+        disk.crash() if hasattr(disk, "crash") else None
+        manager = open_manager(disk)
+        assert manager.was_clean
+    assert syncs[0] == syncs[1]
+    log = manager.create("t", 5, TOPIC_ID, now_ms=NOW)
+    append(log, batch_of(2))
+    assert log.flush() == 2
+    assert read_all(log)

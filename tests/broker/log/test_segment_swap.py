@@ -80,3 +80,14 @@ def test_a_discarded_segment_leaves_nothing() -> None:
     cleaned.discard()
     assert not [name for name in disk.names if name.endswith(".cleaned")]
     assert read_all(log) == batches
+
+
+def test_snapshots_of_merged_segments_go() -> None:
+    disk, log, _ = filled()
+    bases = list(log.segments.base_offsets)
+    assert log.snapshot_offsets == bases[1:]
+    clean_first(log, 3, 3)
+    assert log.snapshot_offsets == bases[3:]
+    assert sorted(name for name in disk.names if name.endswith(".snapshot")) == [
+        log.snapshot_path(offset) for offset in bases[3:]
+    ]
