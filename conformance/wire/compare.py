@@ -6,6 +6,7 @@ import json
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from conformance.observations import Difference, differences
@@ -79,7 +80,7 @@ def run_cases(cases: Iterable[Case], expected: str, actual: str, tell: Callable[
         try:
             list(pool.map(prepare, talks))
             for case in cases:
-                left, right = pool.map(lambda talk, case=case: _play(talk, case), talks)  # type: ignore[misc]
+                left, right = pool.map(partial(_play, case), talks)
                 count += len(left)
                 for step in left:
                     cell = (step.api, step.version)
@@ -94,7 +95,7 @@ def run_cases(cases: Iterable[Case], expected: str, actual: str, tell: Callable[
     return report._replace(steps=count)
 
 
-def _play(talk: Talk, case: Case) -> list[Step]:
+def _play(case: Case, talk: Talk) -> list[Step]:
     talk.begin(case.name)
     try:
         case.run(talk)

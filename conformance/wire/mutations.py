@@ -40,7 +40,7 @@ def _strings(where: str) -> dict[str, str]:
 
 def changed(request: Message, path: Path, value: Any) -> Message:
     """A copy of the request with one value replaced."""
-    changed = copy_of(request)
+    changed: Message = copy_of(request)
     at: Any = changed
     for step in path[:-1]:
         at = at[step] if isinstance(step, int) else getattr(at, step)

@@ -39,15 +39,16 @@ def topic_life(talk: Talk, version: int) -> None:
     create("three replicas", new(bad, 1, 3))
     create("a name that collides", new(talk.fresh("a.b")), new("w-pl_ain.x"), new("w-pl.ain_x"))
     create("a reserved name", new("__cluster_metadata"), new("__consumer_offsets"))
-    for label, assignments in {
+    placements: dict[str, list[tuple[int, list[int]]]] = {
         "assigned": [(0, [1]), (1, [1])],
         "assigned with a gap": [(0, [1]), (2, [1])],
         "assigned to a broker that is absent": [(0, [9])],
         "assigned twice to one broker": [(0, [1, 1])],
         "assigned to nobody": [(0, [])],
         "assigned twice": [(0, [1]), (0, [1])],
-    }.items():
-        parts = [api.CreatableReplicaAssignment(partition_index=index, broker_ids=ids) for index, ids in assignments]
+    }
+    for label, placed in placements.items():
+        parts = [api.CreatableReplicaAssignment(partition_index=index, broker_ids=ids) for index, ids in placed]
         topic = api.CreatableTopic(
             name=talk.fresh("topic"), num_partitions=-1, replication_factor=-1, assignments=parts
         )

@@ -211,13 +211,14 @@ def _fetch_offsets_settled(talk: Talk, group: str) -> None:
 
 def list_transactions(talk: Talk, version: int) -> None:
     api = D.list_transactions
-    for label, values in {
+    questions: dict[str, dict[str, Any]] = {
         "w-.*": {"transactional_id_pattern": "w-.*"},
         "open": {"state_filters": ["Ongoing"], "transactional_id_pattern": "w-open"},
         "an unknown state": {"state_filters": ["Nope"], "transactional_id_pattern": "w-open"},
         "a bad pattern": {"transactional_id_pattern": "("},
         "long ones": {"duration_filter": 10_000_000, "transactional_id_pattern": "w-open"},
         "an unknown producer": {"producer_id_filters": [999_999]},
-    }.items():
+    }
+    for label, values in questions.items():
         if version >= 2 or "transactional_id_pattern" not in values:
             talk.say(api.ListTransactionsRequest(**values), version, label)

@@ -169,9 +169,7 @@ _BEFORE_4 = """
     quota.consumer.default quota.producer.default reserved.broker.max.id
 """
 
-WITHOUT_EFFECT: Final = frozenset(
-    """
-    compression.gzip.level compression.lz4.level compression.type compression.zstd.level
+_OF_OUR_TABLES = """
     controller.quota.window.num controller.quota.window.size.seconds group.coordinator.rebalance.protocols
     log.cleaner.io.buffer.size log.cleaner.threads log.flush.start.offset.checkpoint.interval.ms
     log.local.retention.bytes log.local.retention.ms log.preallocate max.request.partition.size.limit
@@ -183,8 +181,9 @@ WITHOUT_EFFECT: Final = frozenset(
     socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes
     transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
     transaction.state.log.min.isr transaction.state.log.replication.factor unclean.leader.election.enable
-    """.split()
-)
+"""
+
+WITHOUT_EFFECT: Final = frozenset(_OF_OUR_TABLES.split())
 """Settings of our own tables, since DescribeConfigs tells them with Kafka's defaults, that nothing reads."""
 
 _PLUGIN_PREFIXES = ("config.providers.", "rlmm.config.", "rsm.config.", "zookeeper.")

@@ -40,7 +40,11 @@ _CODECS = {
     "lz4": Compression.LZ4,
     "zstd": Compression.ZSTD,
 }
-_WITH_LEVEL = frozenset(("gzip", "lz4", "zstd"))
+_LEVELS = {
+    "gzip": "compression.gzip.level",
+    "lz4": "compression.lz4.level",
+    "zstd": "compression.zstd.level",
+}
 
 
 def log_config(overrides: Mapping[str, str], config: BrokerConfig) -> LogConfig:
@@ -54,8 +58,8 @@ def log_config(overrides: Mapping[str, str], config: BrokerConfig) -> LogConfig:
     codec = config.topic_value("compression.type", overrides)
     if codec in _CODECS:
         values["compression"] = _CODECS[codec]
-    if codec in _WITH_LEVEL:
-        values["compression_level"] = config.topic_value(f"compression.{codec}.level", overrides)
+    if codec in _LEVELS:
+        values["compression_level"] = config.topic_value(_LEVELS[codec], overrides)
     by_broker = config.topic_value("message.timestamp.type", overrides) == "LogAppendTime"
     return LogConfig(
         cleanup_delete="delete" in policies,

@@ -18,8 +18,8 @@ from oncelog.broker.config.topic_keys import TOPIC_SYNONYMS
 PACKAGE = Path(oncelog.broker.__file__).parent
 READERS = ("broker_config.py", "listeners.py", "topic_log_config.py")
 """The modules of config/ that use settings; the others declare, check or describe them."""
-GETTER = re.compile(r"\b(?:int|bool|float|text|list|value|topic_value)\(\s*\"([a-z.]+)\"")
-NAME = re.compile(r"\"([a-z.]+)\"")
+GETTER = re.compile(r"\b(?:int|bool|float|text|list|value|topic_value)\(\s*\"([a-z0-9.]+)\"")
+NAME = re.compile(r"\"([a-z0-9.]+)\"")
 READ_BY_CHECKS = {"max.connections.per.ip.overrides"}
 """Parsed where it is checked, by a function that the broker calls for the table."""
 

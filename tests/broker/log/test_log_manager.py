@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import random
 import uuid
 from pathlib import Path
 
@@ -217,22 +218,26 @@ def test_new_partitions_hold_few_files_and_need_no_sync_to_be_closed(tmp_path: P
     manager.close()
 
 
-def test_closing_logs_that_were_never_written_costs_no_sync() -> None:
-    disk = CountingDisk()
-    manager = open_manager(disk)
+@pytest.mark.parametrize("seed", range(20))
+def test_logs_that_were_never_written_are_closed_without_a_sync(seed: int) -> None:
     syncs = []
     for count in (1, 20):
+        disk = CountingDisk()
+        manager = open_manager(disk)
         for partition in range(count):
             manager.create("t", partition, TOPIC_ID, now_ms=NOW).assign_epoch(0, 0)
         disk.syncs = 0
         manager.close()
         syncs.append(disk.syncs)
-        # A power cut may take what was never synced; the partitions are made again.
-        disk.crash() if hasattr(disk, "crash") else None
-        manager = open_manager(disk)
-        assert manager.was_clean
     assert syncs[0] == syncs[1]
-    log = manager.create("t", 5, TOPIC_ID, now_ms=NOW)
-    append(log, batch_of(2))
-    assert log.flush() == 2
-    assert read_all(log)
+    # A power cut may take what was not synced; then it is made again.
+    manager = open_manager(disk.after_power_cut(random.Random(seed)))
+    for partition in range(20):
+        log = manager.create("t", partition, TOPIC_ID, now_ms=NOW)
+        append(log, batch_of(2))
+        assert log.flush() == 2
+    manager.write_checkpoints()
+    assert isinstance(manager.disk, SimulatedDisk)
+    manager = open_manager(manager.disk.after_power_cut(random.Random(seed)))
+    assert not manager.failures
+    assert [(log.topic_id, log.end_offset) for log in manager.logs.values()] == [(TOPIC_ID, 2)] * 20

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from oncelog.broker.log.disk import StorageError
-from oncelog.broker.runtime.flusher import Flusher
+from oncelog.broker.runtime.flusher import PARTITIONS_AT_ONCE, Flusher
 
 
 class FakeTicket:
@@ -79,4 +79,29 @@ async def test_a_bug_in_one_partition_keeps_no_other_waiting() -> None:
     await flusher.drain()
     assert len(bad.failures) == 1
     assert good.flushed_count == 1
+    flusher.close()
+
+
+async def test_many_partitions_do_not_hold_their_files_at_the_same_time() -> None:
+    flusher = Flusher()
+    partitions = [FakePartition() for _ in range(2 * PARTITIONS_AT_ONCE + 1)]
+    under_way: set[FakeLog] = set()
+    counts = []
+
+    class CountedLog(FakeLog):
+        def begin_flush(self) -> FakeTicket:
+            under_way.add(self)
+            counts.append(len(under_way))
+            return super().begin_flush()
+
+        def complete_flush(self, ticket: FakeTicket) -> None:
+            under_way.remove(self)
+            super().complete_flush(ticket)
+
+    for partition in partitions:
+        partition.log = CountedLog()
+        flusher.mark_dirty(partition)
+    await flusher.drain()
+    assert max(counts) == PARTITIONS_AT_ONCE
+    assert all(partition.flushed_count == 1 for partition in partitions)
     flusher.close()
