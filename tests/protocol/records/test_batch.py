@@ -42,9 +42,7 @@ def test_header_struct_matches_the_layout() -> None:
     assert len(BatchHeader._fields) == 13
 
 
-def test_builds_the_bytes_that_java_builds(
-    java_records: list[Record], java_batches: dict[str, bytes]
-) -> None:
+def test_builds_the_bytes_that_java_builds(java_records: list[Record], java_batches: dict[str, bytes]) -> None:
     producer = {"producer_id": 1234, "producer_epoch": 5, "base_sequence": 42}
     assert build_batch(java_records, base_offset=7, leader_epoch=9, **producer) == java_batches["plain"]
     assert build_batch(java_records, transactional=True, **producer) == java_batches["transactional"]
@@ -96,9 +94,7 @@ def test_plain_batches_equal_those_of_other_clients(builder_class: type) -> None
     )
     records = [Record(i, T0 - i, None if i % 2 else b"k", b"v" * i * 9, [("h", b"x")] * i) for i in range(20)]
     for record in records:
-        builder.append(
-            record.offset, record.timestamp, record.key, record.value, headers=list(record.headers)
-        )
+        builder.append(record.offset, record.timestamp, record.key, record.value, headers=list(record.headers))
     ours = build_batch(records, producer_id=99, producer_epoch=3, base_sequence=17, transactional=True)
     theirs = bytearray(builder.build())
     # Producers differ in the leader epoch, which the broker overwrites and the CRC leaves out.

@@ -113,9 +113,7 @@ def test_aiokafka_reads_ours_and_we_read_theirs(codec: Compression, size: int) -
     assert decompress(codec, encode(data)) == data
 
 
-@pytest.mark.parametrize(
-    ("codec", "level"), [(Compression.GZIP, 1), (Compression.LZ4, 9), (Compression.ZSTD, 19)]
-)
+@pytest.mark.parametrize(("codec", "level"), [(Compression.GZIP, 1), (Compression.LZ4, 9), (Compression.ZSTD, 19)])
 def test_levels(codec: Compression, level: int) -> None:
     assert decompress(codec, compress(codec, mixed(10_000), level)) == mixed(10_000)
 
@@ -233,9 +231,7 @@ def test_garbage_gives_a_value_or_a_protocol_error(codec: Compression, data: byt
 
 @pytest.mark.parametrize("codec", CODECS)
 @given(position=st.integers(0, 2**16), replacement=st.binary(min_size=1, max_size=6))
-def test_damage_gives_a_value_or_a_protocol_error(
-    codec: Compression, position: int, replacement: bytes
-) -> None:
+def test_damage_gives_a_value_or_a_protocol_error(codec: Compression, position: int, replacement: bytes) -> None:
     packed = bytearray(compress(codec, mixed(3000)))
     position %= len(packed)
     packed[position : position + len(replacement)] = replacement

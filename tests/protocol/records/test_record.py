@@ -76,9 +76,7 @@ def test_reads_what_aiokafka_writes(codec: Compression, records: list[Record]) -
         batch_size=1_000_000,
     )
     for record in records:
-        builder.append(
-            record.offset, record.timestamp, record.key, record.value, headers=list(record.headers)
-        )
+        builder.append(record.offset, record.timestamp, record.key, record.value, headers=list(record.headers))
     assert list(iter_records(builder.build())) == records
 
 

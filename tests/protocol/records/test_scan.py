@@ -54,9 +54,7 @@ def judge(scan_records: Scan, body: bytes, record_count: int, **rules: int) -> t
         pytest.param("0c 00 00 00 01 01 fe", 1, scan.TRUNCATED, 0, id="ends inside the header count"),
         pytest.param("ffffffffff 00", 1, scan.BAD_VARINT, 0, id="length of six bytes"),
         pytest.param("ffffffff1f 00", 1, scan.BAD_VARINT, 0, id="length beyond 32 bits"),
-        pytest.param(
-            "1c 00 ffffffffffffffffff02 00 01 01 00", 1, scan.BAD_VARINT, 0, id="timestamp, 65 bits"
-        ),
+        pytest.param("1c 00 ffffffffffffffffff02 00 01 01 00", 1, scan.BAD_VARINT, 0, id="timestamp, 65 bits"),
         pytest.param("0e 00 00 00 01 01 00", 1, scan.BAD_RECORD_LENGTH, 0, id="length past the end"),
         pytest.param("01 00 00 00 01 01 00", 1, scan.BAD_RECORD_LENGTH, 0, id="negative length"),
         pytest.param("feffffff0f 00", 1, scan.BAD_RECORD_LENGTH, 0, id="length of 2 GB"),
@@ -72,9 +70,7 @@ def judge(scan_records: Scan, body: bytes, record_count: int, **rules: int) -> t
         pytest.param("0c 00 00 01 01 01 00", 1, scan.BAD_OFFSET_DELTA, 0, id="negative offset delta"),
         pytest.param("0a 00 00 00 01 01 00", 1, scan.LENGTH_MISMATCH, 0, id="length too short"),
         pytest.param("0e 00 00 00 01 01 00 00", 1, scan.LENGTH_MISMATCH, 0, id="length too long"),
-        pytest.param(
-            "10 00 00 00 01 01 02 00 7e", 1, scan.LENGTH_MISMATCH, 0, id="header value past the end"
-        ),
+        pytest.param("10 00 00 00 01 01 02 00 7e", 1, scan.LENGTH_MISMATCH, 0, id="header value past the end"),
         pytest.param(GOOD + SECOND, 1, scan.BYTES_LEFT_OVER, 0, id="more than counted"),
         pytest.param(GOOD, 0, scan.BYTES_LEFT_OVER, 0, id="none counted"),
     ],
@@ -176,9 +172,7 @@ def test_both_implementations_agree_on_damaged_batches(scan_records: Scan) -> No
         ]
         body = build_batch(records)[HEADER_SIZE:]
         for _ in range(source.randrange(3)):
-            body[source.randrange(len(body))] = source.choice(
-                [0, 1, 2, 3, 127, 128, 255, source.randrange(256)]
-            )
+            body[source.randrange(len(body))] = source.choice([0, 1, 2, 3, 127, 128, 255, source.randrange(256)])
         del body[len(body) - source.choice([0, 0, 0, 1, 2]) :]
         arguments = (
             body,

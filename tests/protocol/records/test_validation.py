@@ -209,9 +209,7 @@ def test_row_33_producer_fields(producer: dict[str, int]) -> None:
 def test_row_35_unknown_compression(codec_id: int) -> None:
     batch = changed(build_batch(RECORDS), attributes=codec_id)
     assert code_of(lambda: check(batch)) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    assert (
-        code_of(lambda: check_produce_batch(batch, compacted=False)) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    )
+    assert code_of(lambda: check_produce_batch(batch, compacted=False)) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 def test_row_35_zstd_for_old_produce_versions() -> None:
@@ -224,10 +222,7 @@ def test_row_36_garbage_instead_of_compressed_records(codec: int) -> None:
     for body in (b"", b"garbage" * 20, build_batch(RECORDS)[HEADER_SIZE:]):
         batch = with_body(bytes(body), attributes=codec)
         assert code_of(lambda batch=batch: check(batch)) == ErrorCode.INVALID_RECORD
-        assert (
-            code_of(lambda batch=batch: check_produce_batch(batch, compacted=False))
-            == ErrorCode.INVALID_RECORD
-        )
+        assert code_of(lambda batch=batch: check_produce_batch(batch, compacted=False)) == ErrorCode.INVALID_RECORD
 
 
 def test_row_37_bomb() -> None:
