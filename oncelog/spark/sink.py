@@ -257,7 +257,7 @@ class ExactlyOnceSink:
     def _lane_count(self, rows: DataFrame, topics: dict[str, TopicPlan]) -> int:
         parallelism = max(1, int(rows.sparkSession.sparkContext.defaultParallelism))
         partition_count = sum(topic.partition_count for topic in topics.values())
-        return min(partition_count, 2 * parallelism) if topics else parallelism
+        return min(partition_count, parallelism) if topics else parallelism
 
     def _offsets(
         self, batch_id: int, query: QueryState, written: dict[TopicPartition, int]

@@ -41,8 +41,12 @@ OTHER_DEFAULTS = {
 FIXED_HERE = {"listeners", "listener.security.protocol.map"}
 """May change in a running Kafka, but not here."""
 
-NOT_TOLD_BY_KAFKA = {"log.flush.on.ack", "producer.id.expiration.check.interval.ms"}
-"""One is ours alone, the other counts as internal there."""
+NOT_TOLD_BY_KAFKA = {
+    "log.flush.on.ack",
+    "log.initial.task.delay.ms",
+    "producer.id.expiration.check.interval.ms",
+}
+"""The first is ours alone, the others count as internal there."""
 
 # With ELR, Kafka 4.3 stores min.insync.replicas for the cluster when it is formatted.
 STORED_BY_KAFKA = {"min.insync.replicas"}
