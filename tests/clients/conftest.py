@@ -18,7 +18,7 @@ _numbers = count()
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    # Records that are deleted go from the disk while the test watches.
+    # Segments whose records were deleted leave the log while the test watches.
     settings = {"log.retention.check.interval.ms": "100", "log.initial.task.delay.ms": "0"}
     with Broker(settings) as broker:
         yield broker

@@ -189,9 +189,9 @@ def log_dirs(tools: Tools) -> None:
 
 
 def delete_records(tools: Tools) -> None:
-    """The records cannot be read any more, and the segments that held only such records go from the disk."""
+    """The records cannot be read any more, and the segments that held only such records leave the log."""
     records = tuple(Sent(b"%d" % index, value_of(400_000), (), NOW_MS + index) for index in range(8))
-    _CLIENT.create_topic(tools.address, "shrinking", {"segment.bytes": "1048576", "file.delete.delay.ms": "0"})
+    _CLIENT.create_topic(tools.address, "shrinking", {"segment.bytes": "1048576"})
     for record in records:
         _produce_one(tools, "shrinking", record)
     directory = tools.broker.data_dir / "shrinking-0"
@@ -211,10 +211,7 @@ def delete_records(tools: Tools) -> None:
         "--formatter-property=print.key=true",
         "--formatter-property=print.value=false",
     ).split() == ["5", "6", "7"]
-    wait_until(
-        lambda: not (directory / f"{0:020}.log").exists() and len(list(directory.glob("*.log*"))) <= 2,
-        "the segments are deleted",
-    )
+    wait_until(lambda: len(list(directory.glob("*.log"))) == 2, "the segments before offset 4 are set aside")
 
 
 def _produce_one(tools: Tools, topic: str, record: Sent) -> None:

@@ -128,6 +128,9 @@ def _find_static_member(
     if former is None:
         return group.members.get(member_id) or ConsumerMember(member_id)
     if former.classic is None and former.member_epoch != STATIC_LEAVING_EPOCH:
+        if former.member_id == member_id:
+            # The answer to its first join got lost. Kafka refuses the second, which ends a Java consumer.
+            return former
         raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, f"member {former.member_id} has the instance id")
     return replace_static(group, former, member_id, effects)
 
