@@ -92,11 +92,12 @@ def run_with_kills(
     etl: EtlProcess,
     broker: KillableBroker,
     kills: Sequence[str],
+    step: int,
     written: Callable[[], int],
     chooser: random.Random,
     say: Callable[[str], None],
 ) -> list[str]:
-    """Runs the job to its end through the kills, each when the output has grown and a random moment has passed.
+    """Runs the job to its end through the kills: each when the output has grown by `step`, at a random moment after.
 
     Returns the kills that took place; a job that is through before its time comes is not killed.
     """
@@ -104,7 +105,7 @@ def run_with_kills(
     etl.start()
     for kill in kills:
         before = written()
-        if not wait_until(lambda before=before: written() > before or etl.exit_code is not None):  # type: ignore[misc]
+        if not wait_until(lambda before=before: written() >= before + step or etl.exit_code is not None):  # type: ignore[misc]
             raise TimeoutError(f"the job makes no progress; its log ends with:\n{etl.log()[-3000:]}")
         if etl.exit_code is not None:
             if etl.exit_code == 0:

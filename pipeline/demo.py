@@ -71,12 +71,13 @@ def _run(sink: str, broker: Any, flags: argparse.Namespace, directory: Path, cho
     arguments = ["--bootstrap", servers, "--from", INPUT, "--to", OUTPUTS[sink], "--sink", sink]
     arguments += ["--function", "pipeline.payments:enrich", "--transactional-id", f"demo-{sink}"]
     arguments += ["--checkpoint", str(directory / sink), "--master", MASTER, "--available-now"]
-    arguments += ["--max-offsets", str(max(1, flags.records // BATCHES))]
+    batch = max(1, flags.records // BATCHES)
+    arguments += ["--max-offsets", str(batch)]
     etl = EtlProcess(arguments, directory / f"{sink}.log")
     kills = [KILLS[number % len(KILLS)] for number in range(flags.kills)]
     say(f"the job runs with the sink {sink!r}")
     try:
-        return run_with_kills(etl, broker, kills, lambda: count_end(servers, OUTPUTS[sink]), chooser, say)
+        return run_with_kills(etl, broker, kills, batch, lambda: count_end(servers, OUTPUTS[sink]), chooser, say)
     finally:
         etl.close()
 

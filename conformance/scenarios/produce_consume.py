@@ -48,7 +48,7 @@ def _null_header(client: Client, run: Run) -> Json:
 
 def _too_large(client: Client, run: Run) -> Json:
     topic = run.topic("too-large")
-    create(client, topic, configs={"max.message.bytes": "1000"})
+    create(client, topic, configs={"max.message.bytes": "1000", "retention.ms": "-1"})
     large, small = Record(b"x" * 2_000, timestamp_ms=TIME_MS), Record(b"fits", timestamp_ms=TIME_MS)
     # One call for each: the Java producer would put both in one batch, and then split it in vain for ever.
     produced = [attempt(partial(client.produce, topic, [record], codec="none", acks="1")) for record in (large, small)]

@@ -23,11 +23,12 @@ from pyspark.sql.datasource import (
 
 from oncelog.client.cluster import TopicPartition
 from oncelog.client.errors import ClientError, UnknownTopic
+from oncelog.client.producer import ProducerIdentity
 from oncelog.protocol.errors import KafkaError
 from oncelog.spark.blocks import BlockEncoder, EncodePlan
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.columns import check_columns
-from oncelog.spark.errors import SinkError
+from oncelog.spark.errors import Repeat, SinkError
 from oncelog.spark.marker import Marker, newest_marker
 from oncelog.spark.options import SinkOptions, parse_options
 from oncelog.spark.topics import describe_topic
@@ -81,7 +82,7 @@ class _BlockWriting:
         try:
             with SinkCluster.open(options) as cluster:
                 _write_transaction(cluster, self._work, batch_id, blocks)
-        except (ClientError, KafkaError) as error:
+        except (ClientError, KafkaError, Repeat) as error:
             raise SinkError(f"batch {batch_id} is not committed: {error}") from error
 
 
@@ -99,9 +100,25 @@ def _write_transaction(cluster: SinkCluster, work: _Work, batch_id: int, blocks:
                 f"the transactional id {options.transactional_id!r} belongs to {newest.query}, not to"
                 f" {work.identity}; use another one, or the option adopt to begin anew"
             )
+    if blocks:
+        try:
+            _write_blocks(cluster, transactions, identity, work, batch_id, blocks)
+        except (ClientError, KafkaError, Repeat):
+            # Aborts at once, so that readers need not wait for the transaction's timeout.
+            transactions.fence()
+            raise
+
+
+def _write_blocks(
+    cluster: SinkCluster,
+    transactions: Transactions,
+    identity: ProducerIdentity,
+    work: _Work,
+    batch_id: int,
+    blocks: list[EncodedBlock],
+) -> None:
+    options = work.options
     touched: list[TopicPartition] = sorted({(block.topic, block.partition) for block in blocks})
-    if not touched:
-        return
     transactions.add_partitions(touched)
     writer = BlockWriter(WritePlan(options, identity, {}), cluster)
     for block in blocks:

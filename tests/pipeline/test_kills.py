@@ -85,7 +85,9 @@ def run(broker: Any, directory: Path, sink: str, kills: list[str], seed: int, ma
     watcher.start()
     said: list[str] = []
     try:
-        done = run_with_kills(etl, broker, kills, lambda: count_end(servers, "out"), random.Random(seed), said.append)
+        done = run_with_kills(
+            etl, broker, kills, RECORDS // BATCHES, lambda: count_end(servers, "out"), random.Random(seed), said.append
+        )
     finally:
         etl.close()
         watched = watcher.stop()

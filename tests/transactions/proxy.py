@@ -36,7 +36,7 @@ class Proxy:
         self._broker_port = broker_port
         self._mode: str | None = None
         self._late: list[LateEnd] = []
-        self._old: list[asyncio.StreamWriter] = []
+        self._writers: list[asyncio.StreamWriter] = []
         self.ends_seen = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -62,12 +62,13 @@ class Proxy:
     def close(self) -> None:
         async def stop() -> None:
             self._server.close()
-            for writer in self._old:
-                writer.close()
             tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            for writer in self._writers:
+                writer.close()
+            await asyncio.gather(*(writer.wait_closed() for writer in self._writers), return_exceptions=True)
 
         self._run(stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -86,7 +87,9 @@ class Proxy:
         end.writer.close()
 
     async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        self._writers.append(to_client)
         from_broker, to_broker = await asyncio.open_connection("127.0.0.1", self._broker_port)
+        self._writers.append(to_broker)
         answers = asyncio.create_task(self._answers(from_broker, to_broker, to_client))
         try:
             while True:
@@ -113,7 +116,6 @@ class Proxy:
         if mode == "repeat":
             to_broker.write(frame)
         self._late.append(LateEnd(frame, to_broker))
-        self._old.append(to_broker)
 
     async def _answers(
         self, from_broker: asyncio.StreamReader, to_broker: asyncio.StreamWriter, to_client: asyncio.StreamWriter

@@ -294,6 +294,11 @@ func poll(kept *handle, seconds float64) (any, error) {
 
 func (a *agent) committed(ctx context.Context, r *request) (any, error) {
 	offsets, err := a.admin.FetchOffsets(ctx, a.handles[r.Handle].group)
+	for err != nil && ctx.Err() == nil {
+		// The admin client does not try again where a connection is gone.
+		time.Sleep(100 * time.Millisecond)
+		offsets, err = a.admin.FetchOffsets(ctx, a.handles[r.Handle].group)
+	}
 	if err != nil {
 		return nil, err
 	}

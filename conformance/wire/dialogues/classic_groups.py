@@ -94,6 +94,9 @@ def two_classic_members(talk: Talk, version: int) -> None:
         near(ApiKey.LEAVE_GROUP, version),
         "first leaves before it synced",
     )
+    # Kafka ends the rebalance behind its answer.
+    request = D.describe_groups.DescribeGroupsRequest(groups=[group])
+    talk.wait_until(lambda: talk.ask(request, 5).groups[0].group_state == "Empty", f"{group} is empty")
     describe_group(talk, group, "describe")
     talk.say(D.offset_fetch.OffsetFetchRequest(group_id=group, topics=None), 7, "offsets of a group without")
 

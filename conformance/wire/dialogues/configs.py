@@ -51,10 +51,21 @@ def configs(talk: Talk, version: int) -> None:
     alter("a group's bad value", 32, "w-some-group", ("consumer.session.timeout.ms", 0, "1"))
     alter("an unknown kind", 3, "x", ("a", 0, "1"))
     seen = D.describe_configs
+    talk.wait_until(lambda: _group_session_ms(talk) == "50000", "the group's setting is told")
     for label, kind, name in (("the topic", 2, topic), ("the group", 32, "w-some-group")):
         resource = seen.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
         request = seen.DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
         talk.say(request, 4, f"describe {label}")
+
+
+def _group_session_ms(talk: Talk) -> str | None:
+    """Kafka's broker hears of a setting behind the answer."""
+    resource = D.describe_configs.DescribeConfigsResource(
+        resource_type=32, resource_name="w-some-group", configuration_keys=["consumer.session.timeout.ms"]
+    )
+    (result,) = talk.ask(D.describe_configs.DescribeConfigsRequest(resources=[resource]), 4).results
+    value: str | None = result.configs[0].value
+    return value
 
 
 def quotas(talk: Talk, version: int) -> None:
