@@ -6,6 +6,7 @@ master is `local-cluster[...]`. The broker is anything with `kill` and `start`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -66,11 +67,13 @@ class EtlProcess:
         import psutil
 
         assert self._process is not None
-        try:
-            children = psutil.Process(self._process.pid).children(recursive=True)
-            return [each.pid for each in children if any(EXECUTOR_CLASS in part for part in each.cmdline())]
-        except psutil.NoSuchProcess:
-            return []
+        found: list[int] = []
+        for child in psutil.Process(self._process.pid).children(recursive=True):
+            # A process may end between the look at the list and the look at the process.
+            with contextlib.suppress(psutil.Error):
+                if any(EXECUTOR_CLASS in part for part in child.cmdline()):
+                    found.append(child.pid)
+        return found
 
     def wait(self, seconds_max: float = WAIT_SECONDS_MAX) -> int:
         assert self._process is not None

@@ -10,6 +10,7 @@ from conformance.wire.dialogues.classic_groups import classic_group, list_groups
 from conformance.wire.dialogues.committed_offsets import offsets
 from conformance.wire.dialogues.configs import configs, describe_configs, quotas
 from conformance.wire.dialogues.consumer_groups import consumer_group, static_consumer
+from conformance.wire.dialogues.frames import frames
 from conformance.wire.dialogues.records import delete_records, fetch_offsets, fetch_session, list_offsets, sequences
 from conformance.wire.dialogues.topics import describe_topic_partitions, metadata, topic_life
 from conformance.wire.dialogues.transactions import (
@@ -53,6 +54,7 @@ def dialogue_cases() -> Iterator[Case]:
         (ApiKey.LIST_GROUPS, list_groups),
         (ApiKey.DESCRIBE_CONFIGS, describe_configs),
         (ApiKey.METADATA, metadata),
+        (ApiKey.API_VERSIONS, frames),
     ):
         api = APIS[key]
         for version in range(api.version_min, api.version_max + 1):

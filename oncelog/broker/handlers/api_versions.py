@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 
-from oncelog.broker.handlers import APIS
+from oncelog.broker.handlers import APIS, Api
 from oncelog.broker.metadata.features import FEATURES
 from oncelog.broker.runtime.context import RequestContext
+from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.api_versions import (
     ApiVersion,
@@ -30,7 +31,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the client's software name or version is malformed")
     features = context.services.metadata.image.features
     return ApiVersionsResponse(
-        api_keys=_api_keys(),
+        api_keys=[_api_version(api) for api in APIS.values()],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=feature.level_min, max_version=feature.level_max)
             for name, feature in FEATURES.items()
@@ -47,17 +48,17 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
 
 
 def error_reply(_: ApiVersionsRequest, error: KafkaError, __: RequestContext) -> ApiVersionsResponse:
-    """A client of the future is told our versions, so that it can choose one of them."""
-    known = _api_keys() if error.code == ErrorCode.UNSUPPORTED_VERSION else []
-    return ApiVersionsResponse(error_code=error.code, api_keys=known)
+    """A client of the future is told our versions of this very API, so that it asks again in one of them (KIP-511).
+
+    With more it would not ask again, and so never learn of the features, which version 0 does not have.
+    """
+    known = [ApiKey.API_VERSIONS] if error.code == ErrorCode.UNSUPPORTED_VERSION else []
+    return ApiVersionsResponse(error_code=error.code, api_keys=[_api_version(APIS[key]) for key in known])
 
 
-def _api_keys() -> list[ApiVersion]:
-    return [
-        ApiVersion(
-            api_key=api.key,
-            min_version=api.version_min if api.advertised_min is None else api.advertised_min,
-            max_version=api.version_max,
-        )
-        for api in APIS.values()
-    ]
+def _api_version(api: Api) -> ApiVersion:
+    return ApiVersion(
+        api_key=api.key,
+        min_version=api.version_min if api.advertised_min is None else api.advertised_min,
+        max_version=api.version_max,
+    )
