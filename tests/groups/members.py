@@ -12,7 +12,7 @@ from typing import Any
 
 Partition = tuple[str, int]
 
-WAIT_S_MAX = 30.0
+WAIT_S_MAX = 90.0
 
 CONFLUENT = {
     "log_level": 0,

@@ -7,7 +7,6 @@ import warnings
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
 
 from oncelog.protocol.records import scan, validation
 from oncelog.protocol.records.record import Record
@@ -21,8 +20,6 @@ with warnings.catch_warnings():
     importlib.import_module("kafka.record.default_records")
 
 # The time of one example says nothing on a shared machine.
-settings.register_profile("without deadline", deadline=None)
-settings.load_profile("without deadline")
 
 T0 = 1_700_000_000_000
 
