@@ -19,7 +19,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     importlib.import_module("kafka.record.default_records")
 
-# The time of one example says nothing on a shared machine.
 
 T0 = 1_700_000_000_000
 
