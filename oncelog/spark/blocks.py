@@ -245,7 +245,7 @@ def ask_topic(options: SinkOptions, name: str) -> TopicPlan:
     """For a topic that only the rows name: ask the cluster, once in a task."""
     try:
         with SinkCluster.open(options) as cluster:
-            return describe_topic(cluster, name)
+            return describe_topic(cluster, name, options.delivery_timeout_ms)
     except UnknownTopic:
         raise BadRow(f"there is no topic {name!r}; the sink does not create topics") from None
     except (ClientError, KafkaError) as error:

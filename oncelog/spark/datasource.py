@@ -185,7 +185,7 @@ class OncelogDataSource(DataSource):
         if options.topic is not None:
             try:
                 with SinkCluster.open(options) as cluster:
-                    describe_topic(cluster, options.topic)
+                    describe_topic(cluster, options.topic, options.delivery_timeout_ms)
             except UnknownTopic as error:
                 raise SinkError(f"{error}; the sink does not create topics") from None
         return _Work(options, columns, "")

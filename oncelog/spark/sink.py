@@ -252,7 +252,7 @@ class ExactlyOnceSink:
         assert self._cluster is not None
         cluster, topic = self._cluster, self.options.topic
         cluster.forget(topic)
-        return {topic: describe_topic(cluster, topic)}
+        return {topic: describe_topic(cluster, topic, self.options.delivery_timeout_ms)}
 
     def _lane_count(self, rows: DataFrame, topics: dict[str, TopicPlan]) -> int:
         parallelism = max(1, int(rows.sparkSession.sparkContext.defaultParallelism))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from oncelog.client.admin import Admin
-from oncelog.client.cluster import Cluster
+from oncelog.client.cluster import Backoff, Cluster
 from oncelog.client.errors import ClientError
 from oncelog.protocol.errors import KafkaError
 
@@ -18,10 +18,19 @@ class TopicPlan(NamedTuple):
     message_size_bytes_max: int = MESSAGE_SIZE_BYTES_MAX
 
 
-def describe_topic(cluster: Cluster, name: str) -> TopicPlan:
-    """Raises UnknownTopic for a topic that is not there; the sink never creates one."""
-    partition_count = len(cluster.topic(name).partitions)
-    return TopicPlan(partition_count, _message_size_bytes_max(cluster, name))
+def describe_topic(cluster: Cluster, name: str, patience_ms: int) -> TopicPlan:
+    """Raises UnknownTopic for a topic that is not there; the sink never creates one.
+
+    The client itself gives up on a topic after a moment, for the sake of people who mistype its name; a broker
+    that is away is waited for.
+    """
+    backoff = Backoff(patience_ms)
+    while True:
+        try:
+            return TopicPlan(len(cluster.topic(name).partitions), _message_size_bytes_max(cluster, name))
+        except ClientError as error:
+            if not cluster.may_pass(error) or not backoff.wait():
+                raise
 
 
 def _message_size_bytes_max(cluster: Cluster, name: str) -> int:

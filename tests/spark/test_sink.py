@@ -90,7 +90,7 @@ def test_sequences_go_on_from_batch_to_batch(spark: Any, servers: str, new_topic
 
 
 def test_several_topics_in_one_transaction(spark: Any, servers: str, new_topic: NewTopic) -> None:
-    one, two = new_topic(servers, 2), new_topic(servers, 1)
+    one, two = new_topic(servers, 2, retention_ms="-1"), new_topic(servers, 1, retention_ms="-1")
     rows = spark.range(100).selectExpr(
         f"IF(id % 2 = 0, '{one}', '{two}') AS topic",
         "CAST(IF(id % 2 = 0, 1, 0) AS INT) AS partition",

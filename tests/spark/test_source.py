@@ -35,8 +35,8 @@ def servers(oncelog_servers: str) -> str:
 
 @pytest.fixture
 def topic(servers: str, new_topic: NewTopic) -> str:
-    """Two partitions with offsets 0-49, one record each second."""
-    name = new_topic(servers, 2)
+    """Two partitions with offsets 0-49, one record each second of a time long ago, which retention must not mind."""
+    name = new_topic(servers, 2, retention_ms="-1")
     with Cluster(servers) as cluster, Producer(cluster) as producer:
         for number in range(100):
             producer.produce(name, b"%d" % number, partition=number % 2, timestamp_ms=T0 + number * 1000)
