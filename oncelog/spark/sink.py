@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 ADDED_UNSEEN_MAX = 32
 """Up to so many partitions join the transaction without being asked whether they get a row."""
 
-ARROW_BATCH_SIZE_BYTES = 16 * 1024 * 1024
+ARROW_BATCH_SIZE_BYTES = 2 * 1024 * 1024
 _ATTEMPT_EXPRESSION = "java_method('java.lang.Thread', 'currentThread')"
 _BAD_ROW = re.compile(r"BadRow: (.*)")
 
@@ -307,7 +307,8 @@ def _check_session(spark: Any) -> None:
         raise SinkError(
             "spark.speculation is on: a speculative copy of a task would abort every batch. Switch it off for this job"
         )
-    # Blocks are large rows: without a limit in bytes, thousands of them would be put into one Arrow batch.
+    # Blocks are large rows: without a limit in bytes, thousands of them would be put into one Arrow batch. A small
+    # one lets Spark convert the next while the last is on its way to the broker.
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", ARROW_BATCH_SIZE_BYTES)
 
 

@@ -107,7 +107,7 @@ class BlockWriter:
         self._under_way: deque[tuple[_Block, Pending[ProduceResponse] | None]] = deque()
         self.written: dict[TopicPartition, tuple[int, int]] = {}
 
-    def write(self, topic: str, partition: int, records: int, batch: bytes) -> None:
+    def write(self, topic: str, partition: int, records: int, batch: Any) -> None:
         """Sends a block and returns, unless enough others are under way; raises what cannot be mended."""
         where = (topic, partition)
         block = _Block(where, records, self._sign(where, records, batch))
@@ -119,7 +119,7 @@ class BlockWriter:
         while self._under_way:
             self._settle_oldest()
 
-    def _sign(self, where: TopicPartition, records: int, batch: bytes) -> bytearray:
+    def _sign(self, where: TopicPartition, records: int, batch: Any) -> bytearray:
         """Fills in the producer, which the CRC covers."""
         sequence = self._sequences.get(where, 0)
         self._sequences[where] = (sequence + records) & SEQUENCE_MASK
@@ -226,8 +226,9 @@ def write_blocks(plan: WritePlan, attempt_number: int, batches: Iterator[Any]) -
                 if attempt_number or _is_repeated(batch):
                     results = [WriteResult(REPEATED, "Spark ran a task of the batch again")]
                     break
-                for row in batch.to_pylist():
-                    writer.write(row["topic"], row["partition"], row["records"], row["batch"])
+                places = (batch.column(name).to_pylist() for name in ("topic", "partition", "records"))
+                for topic, partition, records, block in zip(*places, batch.column("batch"), strict=True):
+                    writer.write(topic, partition, records, block.as_buffer())
             else:
                 writer.flush()
                 results = [

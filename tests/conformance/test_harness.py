@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conformance.brokers import Running
-from conformance.card import CellResult, compare_cell, render
+from conformance.card import CellResult, compare_cell, count_leaves, render
 from conformance.wire.compare import Report, advertised, generated_cases, run_cases, wire_cases
 from conformance.wire.good_requests import MAKERS
 from conformance.wire.link import Link
@@ -170,6 +170,10 @@ def test_another_difference_is_told_and_the_line_is_stale(other: Found) -> None:
 
 def test_the_table_of_differences_can_be_read() -> None:
     assert all(entry.reason and entry.id for entry in read_listed())
+
+
+def test_what_a_client_has_no_call_for_is_not_counted() -> None:
+    assert count_leaves({"a": {"ok": [1, 2]}, "b": {"unsupported": "no such call"}}) == 2
 
 
 def test_a_skipped_cell_says_why() -> None:
