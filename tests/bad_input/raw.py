@@ -81,6 +81,10 @@ class RawClient:
     def call(self, request: Message, version: int, *, client_id: str | None = "raw") -> Any:
         """Send a well-formed request and return its answer."""
         sent = self.send(request, version, client_id=client_id)
+        return self.read_answer(request, version, sent)
+
+    def read_answer(self, request: Message, version: int, sent: int) -> Any:
+        """The next answer, which is that to the request sent under this correlation id."""
         payload = self.read_frame()
         assert payload is not None, "the broker closed the connection instead of answering"
         assert request.API_KEY is not None

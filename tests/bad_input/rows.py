@@ -1,7 +1,7 @@
 """Which test covers which row of the list of bad input, and which issue brings the rest.
 
 The list has 70 rows; their numbers are those of its first column. A row may stand in both tables: the part that
-needs accounts, groups or transactions then comes with its issue.
+needs accounts then comes with its issue.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ ROWS: dict[int, tuple[str, ...]] = {
     29: ("test_produce::test_a_wrong_crc",),
     30: ("test_produce::test_a_base_offset",),
     31: ("test_produce::test_counts_and_offsets_that_disagree",),
-    32: ("test_produce::test_a_control_batch_from_a_client",),
+    32: (
+        "test_produce::test_a_control_batch_from_a_client",
+        "test_transactions::test_a_marker_that_a_client_makes_itself",
+    ),
     33: ("test_produce::test_a_producer_without_sequence_or_a_transaction_without_producer",),
     34: ("test_produce::test_a_transactional_batch_without_transactional_id",),
     35: (
@@ -87,7 +90,11 @@ ROWS: dict[int, tuple[str, ...]] = {
         "test_produce::test_a_sequence_that_wraps",
     ),
     43: ("test_produce::test_an_old_epoch_and_a_new_one_that_does_not_begin",),
-    44: ("test_produce::test_a_transactional_write_outside_of_a_transaction",),
+    44: (
+        "test_transactions::test_a_plain_write_of_a_producer_with_an_open_transaction",
+        "test_transactions::test_a_write_to_a_partition_that_is_not_in_the_transaction",
+        "test_transactions::test_a_transactional_write_of_nobody",
+    ),
     45: ("test_produce::test_internal_topics_are_not_for_clients",),
     46: ("test_produce::test_a_partition_twice_in_one_request",),
     47: ("test_fetch::test_an_offset_outside_of_the_log",),
@@ -121,7 +128,16 @@ ROWS: dict[int, tuple[str, ...]] = {
     ),
     55: ("test_groups::test_a_flood_of_joins_that_never_go_on",),
     56: ("test_groups::test_metadata_of_an_offset",),
-    57: ("test_topics::test_init_producer_id",),
+    57: ("test_transactions::test_init_producer_id",),
+    58: (
+        "test_transactions::test_an_end_by_whom_the_transaction_does_not_belong_to",
+        "test_transactions::test_an_end_of_what_is_not_open_or_ended_otherwise",
+        "test_transactions::test_an_end_of_what_is_not_open_or_ended_otherwise_with_an_epoch_for_each",
+        "test_transactions::test_requests_while_the_end_is_under_way",
+    ),
+    59: ("test_transactions::test_an_end_that_arrives_in_the_next_transaction",),
+    60: ("test_transactions::test_a_bad_topic_among_the_partitions_to_add",),
+    61: ("test_transactions::test_markers_of_a_coordinator_that_was_replaced",),
     62: (
         "test_topics::test_a_name_that_no_topic_may_have",
         "test_topics::test_a_name_that_no_topic_may_have_is_not_created_by_asking",
@@ -161,7 +177,7 @@ ROWS: dict[int, tuple[str, ...]] = {
     ),
 }
 
-TRANSACTIONS, SECURITY = "exactly-once", "security"
+SECURITY = "security"
 
 ROWS_LATER: dict[int, str] = {
     3: SECURITY,
@@ -172,14 +188,11 @@ ROWS_LATER: dict[int, str] = {
     22: SECURITY,
     23: SECURITY,
     34: SECURITY,
-    44: TRANSACTIONS,
     49: SECURITY,
-    57: TRANSACTIONS,
-    58: TRANSACTIONS,
-    59: TRANSACTIONS,
-    60: TRANSACTIONS,
-    61: TRANSACTIONS,
+    60: SECURITY,
+    61: SECURITY,
     65: SECURITY,
     67: SECURITY,
 }
-"""The part of the work that each of these rows waits for."""
+"""The part of the work that each of these rows waits for. Of 60 and 61 it is the last column of the answer: a client
+that is no broker gets 31 for AddPartitionsToTxn from version 4 on and for WriteTxnMarkers, once there are ACLs."""

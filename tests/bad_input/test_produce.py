@@ -411,13 +411,6 @@ def test_an_old_epoch_and_a_new_one_that_does_not_begin(client: RawClient, targe
     target.written = 2
 
 
-def test_a_transactional_write_outside_of_a_transaction(client: RawClient, target: Target) -> None:
-    """The partition is in no transaction of this producer; 19 asks it to try again while nobody can say so."""
-    records = batch(transactional=True, **idempotent())
-    (code,) = codes(client, target, records, version=10, transactional_id="mine")
-    assert code in (19, 48)
-
-
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
 def test_internal_topics_are_not_for_clients(broker: LiveBroker, client: RawClient, topic: str) -> None:
     before = sorted(broker.data_dir.glob(f"{topic}-*"))

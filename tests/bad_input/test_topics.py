@@ -17,7 +17,6 @@ from oncelog.protocol.messages.delete_records import (
 )
 from oncelog.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from oncelog.protocol.messages.init_producer_id import InitProducerIdRequest
 from oncelog.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.bad_input.conftest import StartBroker, Target
 from tests.bad_input.live import LiveBroker
@@ -297,20 +296,3 @@ def test_metadata_of_a_topic_id_that_does_not_exist(client: RawClient, version: 
     request = MetadataRequest(topics=[MetadataRequestTopic(topic_id=b"\xff" * 16, name=None)])
     (topic,) = client.call(request, version).topics
     assert topic.error_code == code
-
-
-@pytest.mark.parametrize(
-    ("fields", "code"),
-    [
-        ({"transactional_id": None, "producer_id": 5}, 42),
-        ({"transactional_id": None, "producer_epoch": 5}, 42),
-        ({"transactional_id": "mine", "producer_id": 5}, 42),
-        ({"transactional_id": None, "producer_id": -5, "producer_epoch": 5}, 42),
-        ({"transactional_id": None, "producer_id": 5, "producer_epoch": -5}, 42),
-    ],
-)
-@pytest.mark.parametrize("version", [3, 4, 5])
-def test_init_producer_id(client: RawClient, fields: dict[str, Any], code: int, version: int) -> None:
-    request = InitProducerIdRequest(**{"transaction_timeout_ms": 60_000, **fields})
-    response = client.call(request, version)
-    assert (response.error_code, response.producer_id) == (code, -1)

@@ -1,0 +1,390 @@
+"""Rows 32, 44 and 57-61: requests that do not belong to the transaction they claim, at the partition and at the
+coordinator. What has nothing to do with the transaction leaves it as it was."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from oncelog.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from oncelog.protocol.messages.end_txn import EndTxnRequest
+from oncelog.protocol.messages.find_coordinator import FindCoordinatorRequest
+from oncelog.protocol.messages.init_producer_id import InitProducerIdRequest
+from oncelog.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tests.bad_input.conftest import StartBroker, Target
+from tests.bad_input.faulty_disk import FaultyDisk
+from tests.bad_input.live import LiveBroker
+from tests.bad_input.raw import RawClient, wait_until
+from tests.bad_input.requests import (
+    batch,
+    create_topic,
+    end_offset,
+    list_offsets,
+    offsets_of,
+    produce,
+    produce_codes,
+    record,
+)
+
+INIT, ADD, MARKERS, OFFSETS = 5, 3, 1, 8
+OLD, NEW = 1, 2
+END = {OLD: 4, NEW: 5}
+"""The version of EndTxn that a client of each generation uses."""
+PRODUCE = {OLD: 11, NEW: 12}
+TRANSACTIONAL_ID_TYPE = 1
+READ_COMMITTED = 1
+
+_numbers = itertools.count()
+
+generations = pytest.mark.parametrize("generation", [OLD, NEW], ids=["v1", "v2"])
+
+
+class TxnProducer:
+    """Sends what it is told to; its id and epoch are those that the coordinator gave, until a test changes them."""
+
+    def __init__(self, client: RawClient, generation: int = OLD, name: str | None = None) -> None:
+        self.client = client
+        self.generation = generation
+        self.name = name or f"txn-{next(_numbers)}"
+        find = FindCoordinatorRequest(key_type=TRANSACTIONAL_ID_TYPE, coordinator_keys=[self.name])
+        (found,) = client.call(find, 6).coordinators
+        assert found.error_code == 0
+        started = client.call(InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000), INIT)
+        assert started.error_code == 0
+        self.producer_id, self.epoch = started.producer_id, started.producer_epoch
+        self.sequence = 0
+
+    def batch(self, **options: Any) -> bytearray:
+        identity = {"producer_id": self.producer_id, "producer_epoch": self.epoch, "base_sequence": self.sequence}
+        return batch(**{"transactional": True, **identity, **options})
+
+    def add_request(self, *topics: str, partitions: tuple[int, ...] = (0,)) -> AddPartitionsToTxnRequest:
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.name,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=list(partitions)) for topic in topics],
+        )
+
+    def add(self, *topics: str, partitions: tuple[int, ...] = (0,), client: RawClient | None = None) -> dict[Any, int]:
+        answer = (client or self.client).call(self.add_request(*topics, partitions=partitions), ADD)
+        return {
+            (topic.name, part.partition_index): part.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for part in topic.results_by_partition
+        }
+
+    def send(self, topic: str, **options: Any) -> int:
+        """One record as part of the transaction; the code."""
+        if self.generation == OLD:
+            assert self.add(topic) == {(topic, 0): 0}
+        code = self.produce(topic, self.batch(**options))
+        self.sequence += not code
+        return code
+
+    def produce(self, topic: str, records: Any, version: int | None = None) -> int:
+        request = produce(topic, records, transactional_id=self.name)
+        (code,) = produce_codes(self.client.call(request, version or PRODUCE[self.generation]))
+        return code
+
+    def end_request(self, commit: bool = True, **changes: Any) -> EndTxnRequest:
+        fields = {"transactional_id": self.name, "producer_id": self.producer_id, "producer_epoch": self.epoch}
+        return EndTxnRequest(**{**fields, "committed": commit, **changes})
+
+    def end(self, commit: bool = True, *, version: int | None = None, **changes: Any) -> int:
+        answer = self.client.call(
+            self.end_request(commit, **changes), END[self.generation] if version is None else version
+        )
+        if not answer.error_code and self.generation == NEW:
+            assert answer.producer_epoch == self.epoch + 1
+            self.epoch, self.sequence = answer.producer_epoch, 0
+        code: int = answer.error_code
+        return code
+
+    def state(self) -> tuple[str, set[tuple[str, int]]]:
+        (described,) = self.client.call(
+            DescribeTransactionsRequest(transactional_ids=[self.name]), 0
+        ).transaction_states
+        parts = {(topic.topic, index) for topic in described.topics for index in topic.partitions}
+        return described.transaction_state, parts
+
+
+def stable_end(client: RawClient, topic: str) -> int:
+    request = list_offsets(topic, isolation_level=READ_COMMITTED)
+    ((code, offset),) = offsets_of(client.call(request, OFFSETS))
+    assert code == 0
+    return offset
+
+
+@generations
+def test_a_marker_that_a_client_makes_itself(client: RawClient, target: Target, generation: int) -> None:
+    """Row 32: not even within its own transaction, of which nothing changes."""
+    producer = TxnProducer(client, generation)
+    assert producer.send(target.name) == 0
+    forged = producer.batch(control=True)
+    assert producer.produce(target.name, forged) == ErrorCode.INVALID_RECORD
+    marker = batch(record(bytes(6), bytes(4)), control=True, producer_id=producer.producer_id, base_sequence=1)
+    assert producer.produce(target.name, marker) == ErrorCode.INVALID_RECORD
+    assert producer.state() == ("Ongoing", {(target.name, 0)})
+    assert stable_end(client, target.name) == 0
+    assert producer.end() == 0
+    target.written = 2
+
+
+@generations
+def test_a_plain_write_of_a_producer_with_an_open_transaction(
+    client: RawClient, target: Target, generation: int
+) -> None:
+    """Row 44, first part."""
+    producer = TxnProducer(client, generation)
+    assert producer.send(target.name) == 0
+    plain = producer.batch(transactional=False)
+    for version in (3, 9, 12):
+        answer = client.call(produce(target.name, plain), version)
+        assert produce_codes(answer) == [ErrorCode.INVALID_TXN_STATE]
+    assert producer.send(target.name) == 0
+    assert producer.end() == 0
+    target.written = 3
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (3, ErrorCode.INVALID_TXN_STATE),
+        (10, ErrorCode.INVALID_TXN_STATE),
+        (11, ErrorCode.TRANSACTION_ABORTABLE),
+    ],
+)
+def test_a_write_to_a_partition_that_is_not_in_the_transaction(
+    client: RawClient, target: Target, version: int, code: ErrorCode
+) -> None:
+    """Row 44, second part: with no transaction open, and with one that has other partitions."""
+    producer = TxnProducer(client)
+    assert producer.produce(target.name, producer.batch(), version) == code
+    other = f"{target.name}-other"
+    create_topic(client, other)
+    assert producer.send(other) == 0
+    producer.sequence = 0
+    assert producer.produce(target.name, producer.batch(), version) == code
+    assert producer.state() == ("Ongoing", {(other, 0)})
+    assert producer.end() == 0
+
+
+@pytest.mark.parametrize("version", [3, 11, 12])
+def test_a_transactional_write_of_nobody(client: RawClient, target: Target, version: int) -> None:
+    producer = TxnProducer(client)
+    producer.name = "nobody-uses-this-id"
+    assert producer.produce(target.name, producer.batch(), version) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+IDENTITIES: list[dict[str, Any]] = [
+    {"transactional_id": None, "producer_id": 5},
+    {"transactional_id": None, "producer_epoch": 5},
+    {"transactional_id": None, "producer_id": -5, "producer_epoch": 5},
+    {"transactional_id": None, "producer_id": 5, "producer_epoch": -5},
+    {"producer_id": 5},
+    {"producer_epoch": 5},
+]
+"""The fields of a producer that has an identity already came with version 3."""
+
+
+@pytest.mark.parametrize(
+    ("version", "fields", "code"),
+    [
+        *((version, fields, ErrorCode.INVALID_REQUEST) for version in (3, 4, 5) for fields in IDENTITIES),
+        *((version, {"transactional_id": ""}, ErrorCode.INVALID_REQUEST) for version in range(6)),
+        *(
+            (version, {"transaction_timeout_ms": timeout_ms}, ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+            for version in range(6)
+            for timeout_ms in (0, -1, 900_001, 2**31 - 1)
+        ),
+    ],
+)
+def test_init_producer_id(client: RawClient, version: int, fields: dict[str, Any], code: ErrorCode) -> None:
+    """Row 57."""
+    TxnProducer(client, name="row-57")
+    request = InitProducerIdRequest(**{"transactional_id": "row-57", "transaction_timeout_ms": 60_000, **fields})
+    response = client.call(request, version)
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_an_end_by_whom_the_transaction_does_not_belong_to(client: RawClient, target: Target, version: int) -> None:
+    """Row 58: unknown names, another's producer id, epochs that are over or not yet given."""
+    producer = TxnProducer(client, NEW if version == 5 else OLD)
+    assert producer.send(target.name) == 0
+    fenced = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
+    for commit in (True, False):
+        unknown = producer.end(commit, version=version, transactional_id="nobody-uses-this-id")
+        assert unknown == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        other = producer.end(commit, version=version, producer_id=producer.producer_id + 100_000)
+        assert other == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        assert producer.end(commit, version=version, transactional_id="") == ErrorCode.INVALID_REQUEST
+        for epoch in (producer.epoch - 1, producer.epoch + 1, -32768, 32767):
+            assert producer.end(commit, version=version, producer_epoch=epoch) == fenced
+    assert producer.state() == ("Ongoing", {(target.name, 0)})
+    assert producer.end(version=version) == 0
+    target.written = 2
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_an_end_of_what_is_not_open_or_ended_otherwise(client: RawClient, target: Target, version: int) -> None:
+    """Row 58: the state is Empty, or the opposite was decided."""
+    producer = TxnProducer(client)
+    for commit in (True, False):
+        assert producer.end(commit, version=version) == ErrorCode.INVALID_TXN_STATE
+    for commit in (True, False):
+        assert producer.send(target.name) == 0
+        assert producer.end(commit, version=version) == 0
+        assert producer.end(not commit, version=version) == ErrorCode.INVALID_TXN_STATE
+        assert producer.end(commit, version=version) == 0
+    target.written = 4
+
+
+def test_an_end_of_what_is_not_open_or_ended_otherwise_with_an_epoch_for_each(
+    client: RawClient, target: Target
+) -> None:
+    """As above for version 2, which alone may abort nothing: it cannot know whether it has added a partition."""
+    producer = TxnProducer(client, NEW)
+    assert producer.end(True) == ErrorCode.INVALID_TXN_STATE
+    assert producer.end(False) == 0
+    for commit in (True, False):
+        assert producer.send(target.name) == 0
+        before = producer.epoch
+        assert producer.end(commit) == 0
+        opposite = producer.end_request(not commit, producer_epoch=before)
+        assert client.call(opposite, 5).error_code == ErrorCode.INVALID_TXN_STATE
+        again = client.call(producer.end_request(commit, producer_epoch=before), 5)
+        assert (again.error_code, again.producer_epoch) == (0, producer.epoch)
+        assert producer.end(True) == ErrorCode.INVALID_TXN_STATE
+    target.written = 4
+
+
+@pytest.fixture
+def stubborn(start_broker: StartBroker) -> Iterator[tuple[LiveBroker, FaultyDisk]]:
+    """A broker with a disk that can keep the topic `stuck` from taking its marker."""
+    disk = FaultyDisk()
+    disk.broken_directory = "stuck"
+    broker = start_broker({"transaction.state.log.num.partitions": "1"}, disk=disk)
+    yield broker, disk
+    disk.write_error = 0
+
+
+@generations
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_requests_while_the_end_is_under_way(
+    stubborn: tuple[LiveBroker, FaultyDisk], generation: int, commit: bool
+) -> None:
+    """Row 58, Prepare*: the opposite is refused, the same waits for the markers and takes the place of the request
+    that waited before it, which is told to come again; and nothing can be added."""
+    broker, disk = stubborn
+    with RawClient(broker.port) as first, RawClient(broker.port) as second:
+        create_topic(first, "stuck")
+        producer = TxnProducer(first, generation)
+        assert producer.send("stuck") == 0
+        disk.write_error = errno.ENOSPC
+        end = producer.end_request(commit)
+        waiting = first.send(end, END[generation])
+        wait_until(lambda: _state(second, producer.name) in ("PrepareCommit", "PrepareAbort"), "it is decided")
+        opposite = second.call(producer.end_request(not commit), END[generation])
+        assert opposite.error_code == ErrorCode.INVALID_TXN_STATE
+        if generation == OLD:
+            assert producer.add("stuck", client=second) == {("stuck", 0): ErrorCode.CONCURRENT_TRANSACTIONS}
+        retried = second.send(end, END[generation])
+        replaced = first.read_answer(end, END[generation], waiting)
+        assert replaced.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+        disk.write_error = 0
+        assert second.read_answer(end, END[generation], retried).error_code == 0
+        assert stable_end(second, "stuck") == 2
+
+
+def _state(client: RawClient, name: str) -> str:
+    (described,) = client.call(DescribeTransactionsRequest(transactional_ids=[name]), 0).transaction_states
+    state: str = described.transaction_state
+    return state
+
+
+@generations
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_an_end_that_arrives_in_the_next_transaction(
+    broker: LiveBroker, client: RawClient, target: Target, generation: int, commit: bool
+) -> None:
+    """Row 59 (KAFKA-17754): version 2 is known by its epoch; version 1 by its connection, which is an older one than
+    the producer uses now."""
+    producer = TxnProducer(client, generation)
+    assert producer.send(target.name) == 0
+    late = producer.end_request(commit)
+    with RawClient(broker.port) as newer:
+        producer.client = newer
+        assert producer.end(True) == 0
+        assert producer.send(target.name) == 0
+        for version in (END[generation], 2 if generation == OLD else 5):
+            assert client.call(late, version).error_code == ErrorCode.PRODUCER_FENCED
+        if generation == OLD:
+            assert client.call(late, 1).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+            assert producer.add(target.name, client=client) == {(target.name, 0): ErrorCode.PRODUCER_FENCED}
+        assert producer.state() == ("Ongoing", {(target.name, 0)})
+        assert producer.end(False) == 0
+    target.written = 4
+
+
+def test_a_bad_topic_among_the_partitions_to_add(client: RawClient, target: Target) -> None:
+    """Row 60: the bad one is told so, the others that they were not tried, and nothing is added."""
+    producer = TxnProducer(client)
+    bad = {
+        ("nowhere", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("__transaction_state", 0): ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ("../x", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    for (topic, _), code in bad.items():
+        assert producer.add(target.name, topic) == {
+            (target.name, 0): ErrorCode.OPERATION_NOT_ATTEMPTED,
+            (topic, 0): code,
+        }
+    assert producer.add(target.name, partitions=(0, 1, -1, 2**31 - 1)) == {
+        (target.name, 0): ErrorCode.OPERATION_NOT_ATTEMPTED,
+        **dict.fromkeys(((target.name, index) for index in (1, -1, 2**31 - 1)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    }
+    assert producer.state() == ("Empty", set())
+
+
+def marker_request(producer: TxnProducer, topic: str, **changes: Any) -> WriteTxnMarkersRequest:
+    fields: dict[str, Any] = {
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.epoch,
+        "transaction_result": False,
+        "coordinator_epoch": 0,
+        "topics": [WritableTxnMarkerTopic(name=topic, partition_indexes=[0])],
+    }
+    return WriteTxnMarkersRequest(markers=[WritableTxnMarker(**fields | changes)])
+
+
+def marker_code(client: RawClient, request: WriteTxnMarkersRequest, version: int = MARKERS) -> int:
+    (marker,) = client.call(request, version).markers
+    code: int = marker.topics[0].partitions[0].error_code
+    return code
+
+
+def test_markers_of_a_coordinator_that_was_replaced(start_broker: StartBroker) -> None:
+    """Row 61: its epoch is below the one that last ended a transaction of this producer here."""
+    broker = start_broker()
+    with RawClient(broker.port) as client:
+        create_topic(client, "topic")
+        producer = TxnProducer(client)
+        assert producer.send("topic") == 0
+        assert marker_code(client, marker_request(producer, "topic", coordinator_epoch=3)) == 0
+        for version in (1, 2):
+            stale = marker_request(producer, "topic", coordinator_epoch=2)
+            assert marker_code(client, stale, version) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        assert stable_end(client, "topic") == end_offset(client, "topic") == 2
