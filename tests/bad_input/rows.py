@@ -137,7 +137,10 @@ ROWS: dict[int, tuple[str, ...]] = {
     ),
     59: ("test_transactions::test_an_end_that_arrives_in_the_next_transaction",),
     60: ("test_transactions::test_a_bad_topic_among_the_partitions_to_add",),
-    61: ("test_transactions::test_markers_of_a_coordinator_that_was_replaced",),
+    61: (
+        "test_transactions::test_markers_of_a_coordinator_that_was_replaced",
+        "test_transactions::test_markers_that_no_coordinator_can_mean",
+    ),
     62: (
         "test_topics::test_a_name_that_no_topic_may_have",
         "test_topics::test_a_name_that_no_topic_may_have_is_not_created_by_asking",

@@ -388,3 +388,29 @@ def test_markers_of_a_coordinator_that_was_replaced(start_broker: StartBroker) -
             stale = marker_request(producer, "topic", coordinator_epoch=2)
             assert marker_code(client, stale, version) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
         assert stable_end(client, "topic") == end_offset(client, "topic") == 2
+
+
+MEANINGLESS: list[tuple[dict[str, Any], ErrorCode]] = [
+    ({"producer_id": -1}, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ({"producer_epoch": -1}, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ({"producer_epoch": -(2**15)}, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ({"coordinator_epoch": -(2**31)}, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
+]
+
+
+@pytest.mark.parametrize(
+    ("version", "changes", "code"),
+    [
+        *((version, *values) for version in (1, 2) for values in MEANINGLESS),
+        (2, {"transaction_version": -1}, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_markers_that_no_coordinator_can_mean(
+    client: RawClient, target: Target, version: int, changes: dict[str, Any], code: ErrorCode
+) -> None:
+    """As Kafka answers them, for a producer that the partition does not know."""
+    producer = TxnProducer(client)
+    assert marker_code(client, marker_request(producer, target.name, **changes), version) == code
+    elsewhere = marker_request(producer, "nowhere", **changes)
+    expected = code if changes.get("producer_id") == -1 or changes.get("producer_epoch") == -1 else 3
+    assert marker_code(client, elsewhere, version) == expected

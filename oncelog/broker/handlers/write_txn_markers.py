@@ -1,6 +1,7 @@
 """WriteTxnMarkers (key 27, versions 1-2): end transactions in partitions that this broker leads (KIP-98).
 
-Other brokers' coordinators send it, and `kafka-transactions abort` for a transaction that hangs.
+Other brokers' coordinators send it, and `kafka-transactions abort` for a transaction that hangs. A marker that no
+coordinator can mean is refused with the code that Kafka has for what it did not expect, and nothing is written.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.transactions.requests import WriteMarkers
+from oncelog.broker.coordinator.transactions.state import NO_EPOCH, NO_PRODUCER_ID
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.txn_markers import write_marker
 from oncelog.broker.runtime.waiters import AckCountdown
-from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -25,10 +27,14 @@ from oncelog.protocol.messages.write_txn_markers import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+_UNKNOWN_VERSION = -1
+
 
 def handle(
     request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
+    for marker in request.markers:
+        _check_producer(marker)
     response = WriteTxnMarkersResponse()
     countdown = AckCountdown(response)
     waits = False
@@ -84,6 +90,8 @@ def _write(
         marker.transaction_version,
     )
     try:
+        context.services.partitions.leader(topic, index)
+        _check_version(marker)
         partition, offset = write_marker(context.services, (topic, index), effect, marker.coordinator_epoch)
     except KafkaError as error:
         result.error_code = error.code
@@ -93,6 +101,16 @@ def _write(
     countdown.expect()
     partition.when_safe(offset, _settle(result, countdown))
     return True
+
+
+def _check_producer(marker: WritableTxnMarker) -> None:
+    if marker.producer_id == NO_PRODUCER_ID or marker.producer_epoch == NO_EPOCH:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a marker belongs to a producer, and this one has none")
+
+
+def _check_version(marker: WritableTxnMarker) -> None:
+    if marker.transaction_version == _UNKNOWN_VERSION:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the marker does not say which transaction version it is of")
 
 
 def _settle(

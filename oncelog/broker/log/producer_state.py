@@ -140,17 +140,17 @@ class ProducerState:
         retry of the marker, or the producer at the end of its epochs.
         """
         entry = self.entries.get(producer_id)
-        if entry is None:
-            return
-        if epoch < entry.epoch:
-            self._raise_fenced(producer_id, epoch, entry.epoch)
-        if transaction_version >= 2 and epoch == entry.epoch and entry.txn_first_offset >= 0 and epoch != EPOCH_MAX:
-            self._raise_fenced(producer_id, epoch, entry.epoch)
-        if coordinator_epoch < entry.coordinator_epoch:
+        known_epoch, known_coordinator_epoch = (-1, -1) if entry is None else (entry.epoch, entry.coordinator_epoch)
+        if epoch < known_epoch:
+            self._raise_fenced(producer_id, epoch, known_epoch)
+        is_open = entry is not None and entry.txn_first_offset >= 0
+        if transaction_version >= 2 and epoch == known_epoch and is_open and epoch != EPOCH_MAX:
+            self._raise_fenced(producer_id, epoch, known_epoch)
+        if coordinator_epoch < known_coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"coordinator epoch {coordinator_epoch} for producer {producer_id} is older than "
-                f"{entry.coordinator_epoch}",
+                f"{known_coordinator_epoch}",
             )
 
     def _raise_fenced(self, producer_id: int, epoch: int, current: int) -> None:
