@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test check format fuzz conformance bench clean
+.PHONY: help setup setup-dev run test check format fuzz soak conformance bench clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,11 @@ format: setup-dev ## Bring the code into shape
 fuzz: setup-dev ## Fuzz the decoders and a live broker for long (FUZZ_SECONDS=600)
 	ONCELOG_FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/pytest -m fuzz --timeout=0
 	$(BIN)/pytest tests/protocol --hypothesis-profile=fuzz --timeout=0
+
+soak: setup-dev ## The long forms of what kills, delays and repeats: about an hour
+	@sh conformance/reference/ensure_java.sh
+	ONCELOG_SOAK=1 ONCELOG_KILLS=$${ONCELOG_KILLS:-100} ONCELOG_LATE_ENDS=$${ONCELOG_LATE_ENDS:-10000} \
+		$(BIN)/pytest -m soak -p no:randomly --timeout=0
 
 conformance: setup-dev ## The same scenarios against Apache Kafka and Oncelog; writes conformance/CARD.md
 	@sh conformance/reference/ensure_java.sh

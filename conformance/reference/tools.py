@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conformance.reference.jars import CLASS_ARCHIVE, jars
+from conformance.reference.jars import CACHE, CLASS_ARCHIVE, jars
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,12 +56,35 @@ TOOLS = {
 }
 
 
-def java_command(main_class: str, *args: str, jvm_options: Sequence[str] = FAST_START) -> list[str]:
+def java_command(
+    main_class: str, *args: str, jvm_options: Sequence[str] = FAST_START, more_jars: Sequence[Path] = ()
+) -> list[str]:
     """The command line that runs a class with Kafka's jars and with logging to stderr."""
     directory = jars()[0].parent
     archive = f"-XX:SharedArchiveFile={directory / CLASS_ARCHIVE}"
     logging = f"-Dlog4j2.configurationFile={_LOGGING}"
-    return ["java", *_QUIET, *jvm_options, archive, logging, "-cp", f"{directory}/*", main_class, *args]
+    class_path = ":".join([f"{directory}/*", *map(str, more_jars)])
+    return ["java", *_QUIET, *jvm_options, archive, logging, "-cp", class_path, main_class, *args]
+
+
+def compiled(source: Path) -> Path:
+    """A jar with what a file of Java declares, made once for each state of the file.
+
+    Java runs a source file as well, but compiles it anew each time, which takes longer than the start.
+    """
+    class_path = f"{jars()[0].parent}/*"
+    digest = hashlib.sha256(source.read_bytes() + class_path.encode()).hexdigest()[:16]
+    made = CACHE / f"{source.stem}-{digest}.jar"
+    if not made.exists():
+        with tempfile.TemporaryDirectory() as directory:
+            classes, jar = Path(directory, "classes"), Path(directory, made.name)
+            subprocess.run(["javac", "-cp", class_path, "-d", classes, source], check=True, timeout=TOOL_TIMEOUT_S)
+            subprocess.run(["jar", "--create", "--file", jar, "-C", classes, "."], check=True, timeout=TOOL_TIMEOUT_S)
+            # Another process may do the same at the same time: the last one wins, with the same content.
+            unfinished = made.with_suffix(f".{os.getpid()}")
+            shutil.copy(jar, unfinished)
+            unfinished.replace(made)
+    return made
 
 
 def run_tool(

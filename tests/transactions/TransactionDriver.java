@@ -57,7 +57,10 @@ public class TransactionDriver {
         config.put("transaction.timeout.ms", timeoutMs);
         config.put("max.block.ms", "30000");
         config.put("request.timeout.ms", "10000");
-        config.put("reconnect.backoff.max.ms", "200");
+        config.put("reconnect.backoff.ms", "5");
+        config.put("reconnect.backoff.max.ms", "50");
+        config.put("retry.backoff.ms", "5");
+        config.put("retry.backoff.max.ms", "50");
         KafkaProducer<String, String> producer =
             new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
         PRODUCERS.put(name, producer);

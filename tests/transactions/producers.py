@@ -55,7 +55,10 @@ class ConfluentProducer:
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": timeout_ms,
                 "linger.ms": 0,
-                "reconnect.backoff.max.ms": 200,
+                "reconnect.backoff.ms": 5,
+                "reconnect.backoff.max.ms": 50,
+                "retry.backoff.ms": 5,
+                "retry.backoff.max.ms": 50,
                 "log_level": 0,
             }
         )

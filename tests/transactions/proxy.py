@@ -36,7 +36,7 @@ class Proxy:
         self._broker_port = broker_port
         self._mode: str | None = None
         self._late: list[LateEnd] = []
-        self._writers: list[asyncio.StreamWriter] = []
+        self._writers: set[asyncio.StreamWriter] = set()
         self.ends_seen = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -84,12 +84,16 @@ class Proxy:
         end.writer.write(end.frame)
         await end.writer.drain()
         await asyncio.wait_for(answered, TIMEOUT_S)
-        end.writer.close()
+        self._close(end.writer)
+
+    def _close(self, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+        self._writers.discard(writer)
 
     async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        self._writers.append(to_client)
+        self._writers.add(to_client)
         from_broker, to_broker = await asyncio.open_connection("127.0.0.1", self._broker_port)
-        self._writers.append(to_broker)
+        self._writers.add(to_broker)
         answers = asyncio.create_task(self._answers(from_broker, to_broker, to_client))
         try:
             while True:
@@ -104,9 +108,9 @@ class Proxy:
                 to_broker.write(frame)
         except (asyncio.IncompleteReadError, ConnectionError):
             answers.cancel()
-            to_broker.close()
+            self._close(to_broker)
         finally:
-            to_client.close()
+            self._close(to_client)
 
     async def _make_late(
         self, mode: str, frame: bytes, to_broker: asyncio.StreamWriter, to_client: asyncio.StreamWriter

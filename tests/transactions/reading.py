@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 TIMEOUT_S = 30
@@ -106,3 +107,13 @@ class Member:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def verify_data(directory: Path) -> None:
+    """The files of a broker that was stopped are sound."""
+    from oncelog.inspect.findings import Severity
+    from oncelog.inspect.verify import Totals
+    from oncelog.inspect.verify_data import find, verify
+
+    found = list(verify(directory, find(directory), Totals(), lambda _: None))
+    assert [finding.line() for finding in found if finding.severity is Severity.ERROR] == []

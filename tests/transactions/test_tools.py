@@ -26,8 +26,10 @@ def broker() -> Iterator[Broker]:
 
 
 def run(tool: str, *arguments: str) -> str:
+    """To its end, without a word of complaint."""
     done = run_tool(tool, *arguments, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert not [line for line in done.stderr.splitlines() if " ERROR " in line or "Exception" in line], done.stderr
     return done.stdout
 
 
@@ -80,7 +82,8 @@ def test_producer_performance_with_transactions(broker: Broker, topic: str, uniq
     assert sum(len(values) for values in read(broker.bootstrap_servers, topic)) == 500
 
 
-def test_verifiable_producer_and_consumer(broker: Broker, unique: Unique) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_verifiable_producer_and_consumer(broker: Broker, unique: Unique, protocol: str) -> None:
     address, topic = broker.bootstrap_servers, unique("verifiable")
     create_topic(address, topic, 1)
     produced = run("kafka-verifiable-producer", "--bootstrap-server", address, "--topic", topic, "--max-messages", "50")
@@ -90,6 +93,27 @@ def test_verifiable_producer_and_consumer(broker: Broker, unique: Unique) -> Non
         "kafka-verifiable-consumer",
         *("--bootstrap-server", address, "--topic", topic, "--group-id", unique("group")),
         *("--max-messages", "50", "--reset-policy", "earliest", "--verbose"),
+        *("--group-protocol", protocol),
     )
     events = [json.loads(line) for line in consumed.splitlines()]
     assert [event["value"] for event in events if event["name"] == "record_data"] == [str(n) for n in range(50)]
+
+
+@pytest.mark.parametrize("by_group", [True, False], ids=["group metadata", "group id"])
+def test_transactional_message_copier_with_random_aborts(broker: Broker, unique: Unique, by_group: bool) -> None:
+    address, source, target = broker.bootstrap_servers, unique("source"), unique("target")
+    for topic in (source, target):
+        create_topic(address, topic, 1)
+    run("kafka-verifiable-producer", "--bootstrap-server", address, "--topic", source, "--max-messages", "200")
+    printed = run(
+        "kafka-transactional-message-copier",
+        *("--broker-list", address, "--input-topic", source, "--input-partition", "0", "--output-topic", target),
+        *("--transactional-id", unique("copier"), "--consumer-group", unique("copiers")),
+        *("--transaction-size", "7", "--max-messages", "200", "--enable-random-aborts"),
+        *(["--use-group-metadata"] if by_group else []),
+    )
+    last = json.loads(printed.splitlines()[-1])
+    assert (last["consumed"], last["remaining"]) == (200, 0)
+    assert read(address, target, 1) == [[str(number) for number in range(200)]]
+    everything = read(address, target, 1, committed=False)[0]
+    assert len(everything) > 200, "nothing was aborted"
