@@ -21,16 +21,18 @@ from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.metadata.sqlite import SqliteStore
 from oncelog.broker.replica.manager import ReplicaManager
 from oncelog.broker.runtime.adoption import adopt_logs
+from oncelog.broker.runtime.chronicle import note_changes
 from oncelog.broker.runtime.clock import Clock
 from oncelog.broker.runtime.fetch_sessions import FetchSessions
 from oncelog.broker.runtime.flusher import Flusher
-from oncelog.broker.runtime.groups import make_group_host
+from oncelog.broker.runtime.groups import forget_missing_topics, make_group_host
 from oncelog.broker.runtime.housekeeping import Housekeeping
 from oncelog.broker.runtime.metadata import MetadataRuntime
 from oncelog.broker.runtime.producer_ids import ProducerIdAllocator
 from oncelog.broker.runtime.quotas import Quotas
 from oncelog.broker.runtime.registration import register_broker
 from oncelog.broker.runtime.services import Services
+from oncelog.broker.runtime.strays import set_strays_aside
 from oncelog.broker.runtime.transactions import make_transaction_host
 from oncelog.broker.runtime.txn_markers import MarkerWriter
 from oncelog.broker.server.dispatch import Dispatcher
@@ -188,7 +190,9 @@ class BrokerApp:
         metadata.subscribe(self._image_changed)
         await metadata.start()
         await adopt_logs(metadata, logs, config.node_id, self._clock)
+        metadata.subscribe(note_changes)
         self._recover(logs)
+        set_strays_aside(metadata.image, logs)
         self._start_coordinators(services)
         dispatcher = self.make_dispatcher(services)
         memory = FrameMemory(config.int("queued.max.request.bytes"))
@@ -220,15 +224,26 @@ class BrokerApp:
         services.transactions = make_transaction_host(services, self._markers)
         for host in (services.groups, services.transactions):
             services.metadata.subscribe(host.image_changed)
-            loading = asyncio.get_running_loop().create_task(host.load_all(services.logs.has_records))
-            self._loading.append(loading)
+        loop = asyncio.get_running_loop()
+        self._loading.append(loop.create_task(self._load_groups(services)))
+        self._loading.append(loop.create_task(services.transactions.load_all(services.logs.has_records)))
+
+    async def _load_groups(self, services: Services) -> None:
+        await services.groups.load_all(services.logs.has_records)
+        await forget_missing_topics(services)
 
     def _recover(self, logs: LogManager) -> None:
         """After a crash, bring every log back to what is certain before anyone is served."""
+        count = 0
+        start_ms = self._clock.steady_ms()
         for topic, index in logs.recover(self._clock.now_ms()):
+            count += 1
             failure = logs.failures.get((topic, index))
             if failure:
                 logger.error("%s-%d stays offline: %s", topic, index, failure)
+        if count:
+            duration_ms = self._clock.steady_ms() - start_ms
+            logger.info("there was no clean stop: %d partitions were checked in %d ms", count, duration_ms)
 
     def _log_config(self, topic: str) -> LogConfig:
         services = self.services

@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         "-o", dest="options", metavar="KEY=VALUE", action="append", default=[], help="one setting; repeatable"
     )
     parser.add_argument(
-        "--log-level", default="warning", choices=("debug", "info", "warning", "error"), help="what to log"
+        "--log-level", default="info", choices=("debug", "info", "warning", "error"), help="what to log (default info)"
     )
     return parser
 

@@ -18,7 +18,7 @@ class BrokerProcess:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._control, theirs = socket.socketpair()
         descriptor = theirs.fileno()
-        command = [sys.executable, "-m", "oncelog.testing.server", str(descriptor)]
+        command = [sys.executable, "-m", "oncelog.testing.server", str(descriptor), "--log-level", "warning"]
         for name, value in settings.items():
             command += ("-o", f"{name}={value}")
         with theirs:

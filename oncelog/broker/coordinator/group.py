@@ -40,6 +40,14 @@ class GroupSettings:
     upgrade_enabled: bool = True
     downgrade_enabled: bool = True
 
+    def allow_session_of(self, timeout_ms: int) -> bool:
+        """Of a classic member; those of the consumer protocol are told how long theirs is."""
+        return self.session_timeout_ms_min <= timeout_ms <= self.session_timeout_ms_max
+
+
+Settings = Callable[[], GroupSettings]
+"""Those in force, asked for at each use: some change while the broker runs (KIP-226)."""
+
 
 class Caller(NamedTuple):
     """Who sends a request, and with which version of its API."""

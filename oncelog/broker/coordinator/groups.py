@@ -12,7 +12,7 @@ with its kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from oncelog.broker.coordinator.classic.groups import ClassicGroups
 from oncelog.broker.coordinator.consumer.groups import ConsumerGroups
@@ -24,8 +24,8 @@ from oncelog.broker.coordinator.group import (
     Committer,
     Group,
     Groups,
-    GroupSettings,
     Replay,
+    Settings,
     TimerHandler,
 )
 from oncelog.broker.coordinator.offsets import FetchedTopic, OffsetEntry, Offsets, TopicSelection
@@ -50,6 +50,7 @@ from oncelog.protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 from oncelog.protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity
 from oncelog.protocol.messages.list_groups import ListedGroup
 from oncelog.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from oncelog.protocol.primitives import ZERO_UUID
 
 RECORD_TYPES: RecordTypes = record_types(
     (OffsetCommitKey, OffsetCommitValue),
@@ -61,7 +62,7 @@ EXPIRATION_TIMER = ("offsets-expiration",)
 
 
 class GroupCoordinator:
-    def __init__(self, settings: GroupSettings, image: Callable[[], MetadataImage] = lambda: EMPTY_IMAGE) -> None:
+    def __init__(self, settings: Settings, image: Callable[[], MetadataImage] = lambda: EMPTY_IMAGE) -> None:
         self._settings = settings
         self._groups = Groups()
         self._offsets = Offsets(self._groups, settings)
@@ -94,7 +95,7 @@ class GroupCoordinator:
         effects = Effects(now_ms)
         self._classic.on_loaded(effects)
         self._consumer.on_loaded(effects)
-        effects.set_timer(EXPIRATION_TIMER, self._settings.offsets_retention_check_interval_ms)
+        effects.set_timer(EXPIRATION_TIMER, self._settings().offsets_retention_check_interval_ms)
         return effects.result()
 
     def on_timer(self, key: Hashable, now_ms: int) -> Result[None]:
@@ -198,8 +199,16 @@ class GroupCoordinator:
 
     def topics_deleted(self, names: frozenset[str], now_ms: int) -> Result[None]:
         effects = Effects(now_ms)
-        self._offsets.forget_topics(names, effects)
+        self._offsets.forget_topics(lambda topic, _: topic in names, effects)
         return effects.result()
+
+    def forget_missing_topics(self, ids: Mapping[str, bytes], now_ms: int) -> Result[int]:
+        """Of topics other than these, which are all that exist; how many offsets went."""
+        effects = Effects(now_ms)
+        count = self._offsets.forget_topics(
+            lambda topic, topic_id: topic not in ids or topic_id not in (ZERO_UUID, ids[topic]), effects
+        )
+        return effects.result(count)
 
     def _expire_offsets(self, now_ms: int) -> Result[None]:
         """Also deletes the empty groups that have no offsets left (KIP-211)."""
@@ -207,7 +216,7 @@ class GroupCoordinator:
         for group in self._groups:
             if self._offsets.expire(group, effects) and group.is_empty:
                 effects.write(*group.tombstones())
-        effects.set_timer(EXPIRATION_TIMER, self._settings.offsets_retention_check_interval_ms)
+        effects.set_timer(EXPIRATION_TIMER, self._settings().offsets_retention_check_interval_ms)
         return effects.result()
 
     def _delete(self, group_id: str, effects: Effects) -> None:

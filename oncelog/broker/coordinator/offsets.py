@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from oncelog.broker.coordinator.classic.group import ClassicGroup
 from oncelog.broker.coordinator.committed_offsets import NO_EXPIRY, CommittedOffset, CommittedOffsets
 from oncelog.broker.coordinator.contract import CoordinatorRecord, ReplayContext
 from oncelog.broker.coordinator.effects import Effects
-from oncelog.broker.coordinator.group import Committer, Group, Groups, GroupSettings, Replay
+from oncelog.broker.coordinator.group import Committer, Group, Groups, Replay, Settings
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from oncelog.protocol.primitives import ZERO_UUID
@@ -51,7 +51,7 @@ class FetchedTopic(NamedTuple):
 
 
 class Offsets:
-    def __init__(self, groups: Groups, settings: GroupSettings) -> None:
+    def __init__(self, groups: Groups, settings: Settings) -> None:
         self._groups = groups
         self._settings = settings
         self._store = CommittedOffsets()
@@ -98,7 +98,7 @@ class Offsets:
     ) -> list[ErrorCode]:
         codes = []
         for entry in entries:
-            if len(entry.metadata or "") > self._settings.offset_metadata_size_max:
+            if len(entry.metadata or "") > self._settings().offset_metadata_size_max:
                 codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             else:
                 effects.write(_record(group_id, entry, effects.now_ms, expire_ms))
@@ -157,11 +157,18 @@ class Offsets:
         for topic, partition in self._store.partitions(group_id):
             effects.write(_tombstone(group_id, topic, partition))
 
-    def forget_topics(self, names: frozenset[str], effects: Effects) -> None:
+    def forget_topics(self, is_gone: Callable[[str, bytes], bool], effects: Effects) -> int:
+        """`is_gone` is asked with the name and the id of each topic; the id is zero where it was not noted.
+
+        Returns how many offsets go."""
+        count = 0
         for group_id in self._store.groups():
             for topic, partition in self._store.partitions(group_id):
-                if topic in names:
+                committed = self._store.get(group_id, topic, partition)
+                if is_gone(topic, ZERO_UUID if committed is None else committed.topic_id):
                     effects.write(_tombstone(group_id, topic, partition))
+                    count += 1
+        return count
 
     def expire(self, group: Group, effects: Effects) -> bool:
         """Whether the group has no offsets any more, once the effects have come about."""
@@ -186,7 +193,7 @@ class Offsets:
             return False
         if committed.expire_timestamp_ms != NO_EXPIRY:
             return now_ms >= committed.expire_timestamp_ms
-        return now_ms - start_ms >= self._settings.offsets_retention_ms
+        return now_ms - start_ms >= self._settings().offsets_retention_ms
 
     # -- records ---------------------------------------------------------------------------------------------
 

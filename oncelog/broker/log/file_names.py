@@ -19,6 +19,7 @@ SWAP = ".swap"
 DELETED = ".deleted"
 
 DELETE_DIRECTORY = "-delete"
+STRAY_DIRECTORY = "-stray"
 
 SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 """The files of one segment, its records first."""

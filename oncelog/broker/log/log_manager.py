@@ -8,6 +8,7 @@
     replication-offset-checkpoint      per partition: the high watermark
     cleaner-offset-checkpoint          per partition: up to where it is compacted
     topic-N/                           a partition; topic-N.<token>-delete is one on its way out
+    topic-N.<token>-stray/             a partition of no topic; nobody touches it again
 
 After a clean stop logs are opened when they are first asked for. Otherwise `recover` must be called before
 anything else. A log that cannot be trusted stays where it is, and asking for it raises StorageError.
@@ -25,7 +26,7 @@ from oncelog.broker.log import checkpoints, dormant
 from oncelog.broker.log.checkpoint_ticket import CheckpointOrder, CheckpointTicket
 from oncelog.broker.log.checkpoints import TopicPartition
 from oncelog.broker.log.disk import Disk, StorageError
-from oncelog.broker.log.file_names import DELETE_DIRECTORY, LOG
+from oncelog.broker.log.file_names import DELETE_DIRECTORY, LOG, STRAY_DIRECTORY
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.open_files import DEFAULT_MAX, OpenFiles
 from oncelog.broker.log.partition_log import PartitionLog
@@ -213,26 +214,37 @@ class LogManager:
 
     def delete(self, topic: str, partition: int, *, token: str, now_ms: int) -> None:
         """Takes a partition out of service; its files go later. `token` makes the name unique."""
+        doomed = self._rename(topic, partition, f".{token}{DELETE_DIRECTORY}")
+        if doomed is not None:
+            self.doomed.append((now_ms + self.config_for(topic).file_delete_delay_ms, doomed))
+
+    def set_aside(self, topic: str, partition: int, *, token: str) -> str | None:
+        """Takes a partition out of service and keeps its files under another name, which is returned."""
+        return self._rename(topic, partition, f".{token}{STRAY_DIRECTORY}")
+
+    def _rename(self, topic: str, partition: int, suffix: str) -> str | None:
+        """To a name that is no partition's; None if there is nothing to rename."""
         key = (topic, partition)
         if key not in self._directories:
-            return
+            return None
         log = self.logs.pop(key, None)
         if log is not None:
             log.close(clean=False)
-        tail = f"-{partition}.{token}{DELETE_DIRECTORY}"
-        doomed = os.path.join(self.root, topic[: _NAME_MAX - len(tail)] + tail)
+        tail = f"-{partition}{suffix}"
+        path = os.path.join(self.root, topic[: _NAME_MAX - len(tail)] + tail)
+        is_renamed = False
         try:
             self._forget(key)
-            self.disk.rename(self._path(topic, partition), doomed)
+            self.disk.rename(self._path(topic, partition), path)
+            is_renamed = True
             self.disk.fsync_dir(self.root)
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise StorageError(f"{topic}-{partition} cannot be deleted: {error}") from error
-        else:
-            self.doomed.append((now_ms + self.config_for(topic).file_delete_delay_ms, doomed))
+            raise StorageError(f"{topic}-{partition} cannot be renamed to {path}: {error}") from error
         self._directories.discard(key)
         self.failures.pop(key, None)
+        return path if is_renamed else None
 
     def _forget(self, key: TopicPartition) -> None:
         """Drops a partition from the checkpoints, on disk as well."""

@@ -9,6 +9,7 @@ refused with a StorageError that says where, and nothing on disk is changed.
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ from oncelog.protocol.records.control import ControlType
 
 if TYPE_CHECKING:
     from oncelog.broker.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
 
 
 def load(log: PartitionLog, clean: bool, recovery_point: int, log_start_offset: int, now_ms: int) -> None:
@@ -148,6 +151,8 @@ def _recover(log: PartitionLog, recovery_point: int, now_ms: int) -> None:
     # From here on the disk is changed; the log is known to be whole up to its recovery point.
     if cut is not None:
         last, position = cut
+        lost = sum(segment.size_bytes for segment in segments[last:]) - position
+        logger.info("%s: %d bytes behind offset %d were not written whole; they go", log.directory, lost, end)
         segments[last].disk.truncate(segments[last].file(), position)
         segments[last].size_bytes = position
     for segment in reversed(log.segments.replace(last + 1, len(segments), [])):

@@ -79,13 +79,18 @@ class CoordinatorHost(Generic[C]):
         image = self._metadata.image.topic(self._topic.name)
         if image is None:
             return
-        loading = []
-        for state in image.partitions:
-            if state.leader == self._broker_id and has_records(self._topic.name, state.index):
-                shard = self._shard(state.index)
-                if not shard.loaded:
-                    loading.append(shard.loading())
-        await asyncio.gather(*loading)
+        led = [state.index for state in image.partitions if state.leader == self._broker_id]
+        with_records = [index for index in led if has_records(self._topic.name, index)]
+        await asyncio.gather(*(self._load(index) for index in with_records))
+
+    async def _load(self, index: int) -> None:
+        """A partition that cannot be opened does not keep the others from their work."""
+        try:
+            shard = self._shard(index)
+            if not shard.loaded:
+                await shard.loading()
+        except KafkaError as error:
+            logger.error("the coordinator of %s-%d does not start: %s", self._topic.name, index, error)
 
     async def leader_of(self, key: str) -> int:
         """The broker in charge of a key; makes the topic if this is the first time that anyone asks."""

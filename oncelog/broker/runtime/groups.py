@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from oncelog.broker.coordinator.assignors import ASSIGNORS
+from oncelog.broker.coordinator.contract import Result
 from oncelog.broker.coordinator.group import GroupSettings
 from oncelog.broker.coordinator.groups import GroupCoordinator
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.coordinators import CoordinatorHost
-from oncelog.broker.runtime.topics import create_topics
+from oncelog.broker.runtime.topics import create_topics, replicated
 from oncelog.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ async def settled(reply: R | Awaitable[R]) -> R:
 
 def make_group_host(services: Services) -> CoordinatorHost[GroupCoordinator]:
     config = services.config
-    settings = group_settings(config)
     topic = NewTopic(
         TOPIC,
         partition_count=config.int("offsets.topic.num.partitions"),
@@ -46,6 +46,11 @@ def make_group_host(services: Services) -> CoordinatorHost[GroupCoordinator]:
             ("segment.bytes", str(config.int("offsets.topic.segment.bytes"))),
         ],
     )
+    settings = SettingsInForce(services)
+
+    def with_replicas(topic: NewTopic) -> NewTopic:
+        return replicated(services, topic, config.int("offsets.topic.replication.factor"))
+
     host = CoordinatorHost(
         topic,
         lambda _: GroupCoordinator(settings, lambda: services.metadata.image),
@@ -53,16 +58,10 @@ def make_group_host(services: Services) -> CoordinatorHost[GroupCoordinator]:
         metadata=services.metadata,
         partitions=services.partitions,
         clock=services.clock,
-        create_topics=lambda topics: create_topics(services, [_replicated(topic, services) for topic in topics]),
+        create_topics=lambda topics: create_topics(services, [with_replicas(topic) for topic in topics]),
     )
     services.metadata.subscribe(_DeletedTopics(host).image_changed)
     return host
-
-
-def _replicated(topic: NewTopic, services: Services) -> NewTopic:
-    """As often as wished, or as there are brokers: a cluster that starts is not to wait for its last broker."""
-    replication_factor = services.config.int("offsets.topic.replication.factor")
-    return topic._replace(replication_factor=min(replication_factor, len(services.metadata.image.brokers)))
 
 
 def group_settings(config: BrokerConfig) -> GroupSettings:
@@ -91,6 +90,40 @@ def _known_assignors(names: Sequence[str]) -> tuple[str, ...]:
         if name not in known:
             logger.warning("group.consumer.assignors: there is no assignor %s", name)
     return known or ASSIGNORS
+
+
+class SettingsInForce:
+    """The broker's settings as coordinators ask for them; read anew when dynamic ones have changed."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._config = services.config
+        self._settings = group_settings(services.config)
+
+    def __call__(self) -> GroupSettings:
+        if self._config is not self._services.config:
+            self._config = self._services.config
+            self._settings = group_settings(self._config)
+        return self._settings
+
+
+async def forget_missing_topics(services: Services) -> None:
+    """At the start: a broker that died while it deleted a topic may have left offsets of it behind."""
+
+    def forget(coordinator: GroupCoordinator, now_ms: int) -> Result[int]:
+        # Topics are looked up in the same turn: one that was made meanwhile may have offsets already.
+        ids = {name: topic.id for name, topic in services.metadata.image.topics.items()}
+        return coordinator.forget_missing_topics(ids, now_ms)
+
+    for shard in services.groups.shards:
+        try:
+            await shard.loading()
+            count = await settled(shard.run(forget))
+        except KafkaError as error:
+            logger.warning("offsets of deleted topics may be left in %s: %s", shard.partition.log.directory, error)
+            continue
+        if count:
+            logger.info("removed %d offsets of deleted topics from %s", count, shard.partition.log.directory)
 
 
 class _DeletedTopics:

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 from oncelog.broker.log import doomed_files
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.dormant import NEVER
+from oncelog.broker.log.file_names import SEGMENT_SUFFIXES
 from oncelog.broker.log.log_config import LONG_MAX
-from oncelog.broker.log.retention import apply_retention
-from oncelog.broker.runtime.log_cleaning import LogCleaning, guarded
+from oncelog.broker.runtime.log_cleaning import LogCleaning, guarded, retain
 from oncelog.broker.runtime.slices import PAUSE_S, in_slices
 from oncelog.broker.runtime.worker import Worker
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -122,13 +122,13 @@ class Housekeeping:
     async def retain(self) -> int:
         now_ms = self._clock.now_ms()
 
-        def retain(log: PartitionLog) -> None:
+        def retain_unless_cleaned(log: PartitionLog) -> None:
             if log is not self._cleaning.current and not log.is_offline:
-                apply_retention(log, now_ms)
+                retain(log, now_ms)
 
         opened = list(self._services.logs.logs.values())
-        await in_slices(self._clock, opened, partial(guarded, retain))
-        await self._open_due(now_ms, retain)
+        await in_slices(self._clock, opened, partial(guarded, retain_unless_cleaned))
+        await self._open_due(now_ms, retain_unless_cleaned)
         return self._services.config.int("log.retention.check.interval.ms")
 
     async def remove_files(self) -> int:
@@ -137,6 +137,10 @@ class Housekeeping:
         doomed = doomed_files.take(logs, now_ms)
         if doomed.files or doomed.directories:
             await self._worker.run(partial(doomed_files.remove, logs.disk, doomed))
+            logger.info(
+                "removed the files of %d deleted segments and the directories of %d deleted partitions",
+                *(len(doomed.files) // len(SEGMENT_SUFFIXES), len(doomed.directories)),
+            )
         next_ms = LOOK_MS_MAX if doomed.next_ms is None else doomed.next_ms - now_ms
         return min(next_ms, LOOK_MS_MAX)
 

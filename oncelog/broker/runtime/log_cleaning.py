@@ -97,7 +97,7 @@ class LogCleaning:
             nonlocal best
             if log.is_offline:
                 return
-            apply_retention(log, now_ms)
+            retain(log, now_ms)
             if len(log.segments.items) == 1 or log in self._not_before_ms:
                 return
             plan = plan_cleaning(log, services.logs.cleaner_offsets.get((log.topic, log.partition)), now_ms)
@@ -159,6 +159,17 @@ class LogCleaning:
     @property
     def is_stopped(self) -> bool:
         return self._stopped
+
+
+def retain(log: PartitionLog, now_ms: int) -> None:
+    """Take out what is too old or too much."""
+    removed = apply_retention(log, now_ms)
+    if removed:
+        size_bytes = sum(segment.size_bytes for segment in removed)
+        logger.info(
+            "%s-%d: retention deletes %d segments with %d bytes; it starts at offset %d now",
+            *(log.topic, log.partition, len(removed), size_bytes, log.log_start_offset),
+        )
 
 
 def guarded(work: Callable[[PartitionLog], None], log: PartitionLog) -> None:

@@ -35,6 +35,11 @@ def placement_start() -> int:
     return random.randrange(1 << 16)
 
 
+def replicated(services: Services, topic: NewTopic, replication_factor: int) -> NewTopic:
+    """As often as wished, or as there are brokers: a cluster that starts is not to wait for its last broker."""
+    return topic._replace(replication_factor=min(replication_factor, len(services.metadata.image.brokers)))
+
+
 async def create_topics(
     services: Services, topics: Sequence[NewTopic], *, validate_only: bool = False
 ) -> list[CreatedTopic]:

@@ -8,7 +8,7 @@ from oncelog.broker.coordinator.transactions.coordinator import TransactionCoord
 from oncelog.broker.coordinator.transactions.requests import TransactionSettings
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.coordinators import CoordinatorHost
-from oncelog.broker.runtime.topics import create_topics
+from oncelog.broker.runtime.topics import create_topics, replicated
 
 if TYPE_CHECKING:
     from oncelog.broker.runtime.services import Services
@@ -31,8 +31,17 @@ def make_transaction_host(services: Services, markers: MarkerWriter) -> Coordina
             ("cleanup.policy", "compact"),
             ("compression.type", "uncompressed"),
             ("segment.bytes", str(config.int("transaction.state.log.segment.bytes"))),
+            ("unclean.leader.election.enable", "false"),
         ],
     )
+    replication_factor = config.int("transaction.state.log.replication.factor")
+
+    def with_replicas(topic: NewTopic) -> NewTopic:
+        """With fewer replicas than wished, not more of them can be asked to be in sync."""
+        topic = replicated(services, topic, replication_factor)
+        in_sync_count_min = min(config.int("transaction.state.log.min.isr"), topic.replication_factor)
+        return topic._replace(configs=[*topic.configs, ("min.insync.replicas", str(in_sync_count_min))])
+
     return CoordinatorHost(
         topic,
         lambda _: TransactionCoordinator(settings),
@@ -40,6 +49,6 @@ def make_transaction_host(services: Services, markers: MarkerWriter) -> Coordina
         metadata=services.metadata,
         partitions=services.partitions,
         clock=services.clock,
-        create_topics=lambda topics: create_topics(services, topics),
+        create_topics=lambda topics: create_topics(services, [with_replicas(topic) for topic in topics]),
         perform=markers.perform,
     )

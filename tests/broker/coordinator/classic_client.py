@@ -33,7 +33,7 @@ class ClassicClients:
 
     def __init__(self, **settings: Any) -> None:
         self.settings = GroupSettings(**{"initial_rebalance_delay_ms": DELAY_MS, **settings})
-        self.shard = SimulatedShard(lambda: GroupCoordinator(self.settings))
+        self.shard = SimulatedShard(lambda: GroupCoordinator(lambda: self.settings))
         self._ids = count(1)
 
     @property

@@ -63,7 +63,7 @@ class ConsumerClients:
     def __init__(self, metadata: Metadata, **settings: Any) -> None:
         self.metadata = metadata
         self.settings = GroupSettings(**{"consumer_assignment_interval_ms": 0, **settings})
-        self.shard = SimulatedShard(lambda: GroupCoordinator(self.settings, metadata))
+        self.shard = SimulatedShard(lambda: GroupCoordinator(lambda: self.settings, metadata))
         self._ids = count(1)
 
     @property

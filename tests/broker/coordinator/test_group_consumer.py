@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from consumer_client import GROUP, REBALANCE_MS, SESSION_MS, ConsumerClients, Metadata, code_of, topic_id
 from simulated_shard import NOW
@@ -108,6 +110,14 @@ def test_members_that_come_within_a_moment_share_an_assignment(metadata: Metadat
     settle(first, second)
     assert clients.group.state_name == "Stable"
     assert {len(first.owned["t"]), len(second.owned["t"])} == {2}
+
+
+def test_a_setting_that_changes_while_the_broker_runs_takes_effect(metadata: Metadata) -> None:
+    clients = ConsumerClients(metadata, consumer_assignment_interval_ms=1000)
+    clients.member("a", "t")
+    clients.settings = replace(clients.settings, consumer_assignment_interval_ms=0)
+    clients.member("b", "t")
+    assert clients.group.assignment_epoch == 3
 
 
 def test_a_member_without_a_topic_that_exists_waits_for_it(clients: ConsumerClients, metadata: Metadata) -> None:

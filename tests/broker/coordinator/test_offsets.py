@@ -225,6 +225,16 @@ def test_offsets_go_with_their_topic(clients: ClassicClients) -> None:
     assert clients.fetch(group_id="other") == {}
 
 
+def test_offsets_of_topics_that_do_not_exist_any_more_are_found(clients: ClassicClients) -> None:
+    clients.commit({("t", 0): 1, ("u", 0): 2, ("u", 1): 3})
+    clients.commit({("gone", 0): 1}, producer_id=7)
+    ids = {"t": b"i" * 16}
+    count = clients.shard.run(lambda coordinator, now_ms: coordinator.forget_missing_topics(ids, now_ms))
+    assert count == 3
+    clients.shard.end_transaction(7, committed=True)
+    assert clients.fetch() == {("t", 0): 1}
+
+
 # -- expiration ----------------------------------------------------------------------------------------------
 
 

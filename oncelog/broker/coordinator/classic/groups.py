@@ -23,7 +23,7 @@ from oncelog.broker.coordinator.classic.states import HEARTBEAT_ANSWERS, Classic
 from oncelog.broker.coordinator.classic.sync import sync
 from oncelog.broker.coordinator.contract import ReplayContext, Result
 from oncelog.broker.coordinator.effects import Effects
-from oncelog.broker.coordinator.group import Caller, Committer, Groups, GroupSettings, Replay, TimerHandler
+from oncelog.broker.coordinator.group import Caller, Committer, Groups, Replay, Settings, TimerHandler
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_groups import DescribedGroup
 from oncelog.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
@@ -34,7 +34,7 @@ from oncelog.protocol.messages.sync_group import SyncGroupRequest
 
 
 class ClassicGroups:
-    def __init__(self, groups: Groups, settings: GroupSettings) -> None:
+    def __init__(self, groups: Groups, settings: Settings) -> None:
         self._groups = groups
         self._settings = settings
 
@@ -55,8 +55,8 @@ class ClassicGroups:
             if isinstance(group, ClassicGroup):
                 for member in group.members.values():
                     refresh_session(group, member, effects)
-                if len(group.members) > self._settings.group_size_max:
-                    prepare(group, self._settings, effects)
+                if len(group.members) > self._settings().group_size_max:
+                    prepare(group, self._settings(), effects)
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -67,7 +67,7 @@ class ClassicGroups:
         group = self._groups.get(request.group_id)
         if group is not None:
             assert isinstance(group, ClassicGroup)
-            return Join(group, request, caller, self._settings, effects).run()
+            return Join(group, request, caller, self._settings(), effects).run()
         if request.member_id:
             return effects.result(join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
         return self._join_new_group(request, caller, effects)
@@ -75,15 +75,14 @@ class ClassicGroups:
     def _join_refusal(self, request: JoinGroupRequest) -> ErrorCode | None:
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
-        bounds = self._settings.session_timeout_ms_min, self._settings.session_timeout_ms_max
-        if not bounds[0] <= request.session_timeout_ms <= bounds[1]:
+        if not self._settings().allow_session_of(request.session_timeout_ms):
             return ErrorCode.INVALID_SESSION_TIMEOUT
         return None
 
     def _join_new_group(self, request: JoinGroupRequest, caller: Caller, effects: Effects) -> Result[Any]:
         """A group is there as soon as it has given out an id, though nobody is in it yet, and the log says so."""
         group = ClassicGroup(request.group_id, effects.now_ms)
-        result = Join(group, request, caller, self._settings, effects).run()
+        result = Join(group, request, caller, self._settings(), effects).run()
         if group.pending_members or group.members:
             self._groups.put(group)
             result.records.append(group.first_record(effects.now_ms))
@@ -106,7 +105,7 @@ class ClassicGroups:
         if group is None:
             members = [member_response(identity, ErrorCode.UNKNOWN_MEMBER_ID) for identity in leaving]
         else:
-            members = leave(group, leaving, self._settings, effects)
+            members = leave(group, leaving, self._settings(), effects)
         return effects.result(LeaveGroupResponse(members=members))
 
     def describe(self, group_id: str) -> DescribedGroup:
@@ -153,7 +152,7 @@ class ClassicGroups:
             effects = Effects(now_ms)
             group = self._find(group_id)
             if group is not None:
-                over(group, *rest, self._settings, effects)
+                over(group, *rest, self._settings(), effects)
             return effects.result()
 
         return handle

@@ -40,7 +40,7 @@ from oncelog.broker.coordinator.consumer.topics import TopicMetadata
 from oncelog.broker.coordinator.consumer.upgrade import can_downgrade, downgrade, upgrade
 from oncelog.broker.coordinator.contract import Result
 from oncelog.broker.coordinator.effects import Effects
-from oncelog.broker.coordinator.group import Caller, Groups, GroupSettings, Replay, TimerHandler
+from oncelog.broker.coordinator.group import Caller, Groups, Replay, Settings, TimerHandler
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.consumer_group_describe import DescribedGroup
 from oncelog.protocol.messages.consumer_group_heartbeat import (
@@ -59,7 +59,7 @@ logger = logging.getLogger(__name__)
 
 
 class ConsumerGroups:
-    def __init__(self, groups: Groups, settings: GroupSettings, image: Callable[[], MetadataImage]) -> None:
+    def __init__(self, groups: Groups, settings: Settings, image: Callable[[], MetadataImage]) -> None:
         self._groups = groups
         self._settings = settings
         self._topics = TopicMetadata(image)
@@ -98,11 +98,11 @@ class ConsumerGroups:
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, effects: Effects
     ) -> Result[ConsumerGroupHeartbeatResponse]:
-        check_request(request, caller.version, self._settings.consumer_assignors)
+        check_request(request, caller.version, self._settings().consumer_assignors)
         if request.member_epoch < JOINING_EPOCH:
             return self._leave(request, effects)
         group = self._group_for(request, effects)
-        if request.member_id not in group.members and len(group.members) >= self._settings.consumer_group_size_max:
+        if request.member_id not in group.members and len(group.members) >= self._settings().consumer_group_size_max:
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group has {len(group.members)} members")
         settings = self._settings_of(group.group_id)
         return effects.result(heartbeat(group, request, caller, self._topics, settings, effects))
@@ -121,7 +121,7 @@ class ConsumerGroups:
         if group.is_empty:
             effects.write(*group.tombstones())
             return ConsumerGroup(group_id)
-        return upgrade(group, self._settings, self._topics, effects)
+        return upgrade(group, self._settings(), self._topics, effects)
 
     def _leave(
         self, request: ConsumerGroupHeartbeatRequest, effects: Effects
@@ -137,7 +137,7 @@ class ConsumerGroups:
         )
 
     def describe(self, group_id: str) -> DescribedGroup:
-        return describe_group(self._existing(group_id), self._topics, self._settings.consumer_assignors[0])
+        return describe_group(self._existing(group_id), self._topics, self._settings().consumer_assignors[0])
 
     # -- the classic protocol --------------------------------------------------------------------------------
 
@@ -155,10 +155,10 @@ class ConsumerGroups:
         if group.is_empty:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"the group {group.group_id} has no members")
         timeout_ms = request.session_timeout_ms
-        if not self._settings.session_timeout_ms_min <= timeout_ms <= self._settings.session_timeout_ms_max:
+        if not self._settings().allow_session_of(timeout_ms):
             raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT, f"a session of {timeout_ms} ms is not allowed")
         settings = self._settings_of(group.group_id)
-        join = ClassicJoin(group, request, caller, self._topics, self._settings, settings, effects)
+        join = ClassicJoin(group, request, caller, self._topics, self._settings(), settings, effects)
         return effects.result(join.run())
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, effects: Effects) -> Result[SyncGroupResponse]:
@@ -215,13 +215,13 @@ class ConsumerGroups:
         effects = Effects(now_ms)
         group = self._groups.get(group_id)
         if isinstance(group, ClassicGroup) and group.members and group.can_rebalance:
-            prepare(group, self._settings, effects)
+            prepare(group, self._settings(), effects)
         return effects.result()
 
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _remove(self, group: ConsumerGroup, leaving: Sequence[ConsumerMember], effects: Effects) -> None:
-        if can_downgrade(group, leaving, self._settings):
+        if can_downgrade(group, leaving, self._settings()):
             downgrade(group, leaving, None, self._topics, effects)
         else:
             remove_members(group, leaving, self._topics, effects)
@@ -233,7 +233,7 @@ class ConsumerGroups:
         return group
 
     def _settings_of(self, group_id: str) -> ConsumerSettings:
-        return consumer_settings(self._settings, self._topics.image.group_configs.get(group_id, {}))
+        return consumer_settings(self._settings(), self._topics.image.group_configs.get(group_id, {}))
 
 
 def _not_found(group_id: str) -> KafkaError:
