@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
 from oncelog.broker.log.disk import StorageError
+from oncelog.cli.output import print_json
 from oncelog.client.addresses import parse_addresses
-from oncelog.client.errors import ClientError
+from oncelog.client.errors import ClientError, UnknownTopic
 from oncelog.protocol.errors import KafkaError, ProtocolError
 
 EXIT_OK = 0
@@ -92,6 +94,24 @@ def run_app(app: typer.Typer, verb: str, argv: list[str]) -> int:
 def complain(message: str, verb: str) -> None:
     line = " ".join(message.split())
     print(f"oncelog {verb}: {line}", file=sys.stderr)
+
+
+def delete_each(names: Sequence[str], delete: Callable[[str], None], *, kind: str, json: bool) -> None:
+    """Deletes what can be deleted, and says of the rest why not."""
+    deleted = []
+    for name in names:
+        try:
+            delete(name)
+        except (KafkaError, UnknownTopic) as error:
+            complain(str(error), f"{kind}s")
+        else:
+            deleted.append(name)
+            if not json:
+                print(f"{kind.capitalize()} {name} deleted.")
+    if json:
+        print_json({"deleted": deleted})
+    if len(deleted) < len(names):
+        raise typer.Exit(EXIT_FAILURE)
 
 
 def _usage_line(error: Exception, verb: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, Json, new_app, run_app
+from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, Json, delete_each, new_app, run_app
 from oncelog.cli.output import count_text, print_json
 from oncelog.cli.tables import print_table
 from oncelog.client.cluster import Cluster, TopicPartition
@@ -114,12 +114,7 @@ def delete(
 ) -> None:
     """Delete groups that nobody is in, with their offsets."""
     with Cluster(bootstrap) as cluster:
-        for group in groups:
-            GroupAdmin(cluster).delete(group)
-            if not json:
-                print(f"Group {group} deleted.")
-    if json:
-        print_json({"deleted": groups})
+        delete_each(groups, GroupAdmin(cluster).delete, kind="group", json=json)
 
 
 # -- where to reset to ---------------------------------------------------------------------------------------

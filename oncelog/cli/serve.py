@@ -95,9 +95,11 @@ def _load(options: argparse.Namespace) -> BrokerConfig:
     if options.data is not None:
         flags.append(Setting("log.dirs", options.data, "--data"))
     if options.listen is not None:
-        flags.append(Setting("listeners", plaintext_listener(options.listen), "--listen"))
+        flags.append(Setting("listeners", plaintext_listener(options.listen, "--listen"), "--listen"))
     if options.advertise is not None:
-        flags.append(Setting("advertised.listeners", plaintext_listener(options.advertise), "--advertise"))
+        flags.append(
+            Setting("advertised.listeners", plaintext_listener(options.advertise, "--advertise"), "--advertise")
+        )
     return load_config(file=options.config, environment=os.environ, options=options.options, flags=flags)
 
 

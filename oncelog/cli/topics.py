@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, Json, new_app, run_app
+from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, Json, delete_each, new_app, run_app
 from oncelog.cli.output import count_text, print_json, size_text
 from oncelog.cli.tables import print_table
 from oncelog.client.admin import BROKER_DEFAULT, Admin, ConfigValue, PartitionState, TopicState
@@ -179,12 +179,7 @@ def delete(
 ) -> None:
     """Delete topics with all their records."""
     with Cluster(bootstrap) as cluster:
-        for name in names:
-            Admin(cluster).delete_topic(name)
-            if not json:
-                print(f"Topic {name} deleted.")
-    if json:
-        print_json({"deleted": names})
+        delete_each(names, Admin(cluster).delete_topic, kind="topic", json=json)
 
 
 # -- what is shown -------------------------------------------------------------------------------------------

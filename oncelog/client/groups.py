@@ -179,7 +179,7 @@ class GroupAdmin:
     def delete(self, group_id: str) -> None:
         answer = self._ask(group_id, DeleteGroupsRequest(groups_names=[group_id]), DeleteGroupsResponse)
         for result in answer.results:
-            _check(result.error_code, f"group {group_id}")
+            _check_group(result.error_code, group_id)
 
     # -- asking ----------------------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class GroupAdmin:
 
     def _describe_classic(self, group_id: str) -> GroupDescription:
         (group,) = self._ask(group_id, DescribeGroupsRequest(groups=[group_id]), DescribeGroupsResponse).groups
-        _check(group.error_code, f"group {group_id}")
+        _check_group(group.error_code, group_id)
         members = [
             GroupMember(
                 member.member_id,
@@ -250,6 +250,14 @@ def _assigned(assignment: bytes) -> list[TopicPartition]:
     version = min(int.from_bytes(assignment[:2], "big"), _CONSUMER_PROTOCOL_VERSION_MAX)
     decoded = decode(ConsumerProtocolAssignment, version, assignment, 2)
     return [(topic.topic, index) for topic in decoded.assigned_partitions for index in topic.partitions]
+
+
+def _check_group(code: int, group_id: str) -> None:
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
+    if code == ErrorCode.NON_EMPTY_GROUP:
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"{group_id} has members; stop its consumers first")
+    _check(code, f"group {group_id}")
 
 
 def _check(code: int, what: str) -> None:

@@ -117,7 +117,7 @@ def test_a_reset_by_a_number_of_offsets(broker: Broker, capsys: pytest.CaptureFi
         (("reset", "readers", "--to", "yesterday"), 2, "yesterday"),
         (("reset", "readers", "--by", "soon"), 2, "soon"),
         (("reset", "strangers", "--to", "earliest"), 2, "--topic"),
-        (("describe", "strangers"), 1, "GROUP_ID_NOT_FOUND"),
+        (("describe", "strangers"), 1, "there is no group strangers"),
         (("delete", "strangers"), 1, "GROUP_ID_NOT_FOUND"),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         (("-o", "log.segmnt.bytes=1"), ("log.segmnt.bytes", "did you mean", "log.segment.bytes")),
         (("-o", "num.partitions=many"), ("num.partitions", "many", "whole number")),
         (("-o", "nothing"), ("key=value",)),
-        (("--listen", "nonsense"), ("nonsense", "host:port")),
+        (("--listen", "nonsense"), ("--listen", "nonsense", "HOST:PORT")),
         (("--config", "absent.properties"), ("absent.properties", "No such file")),
     ],
 )

@@ -63,6 +63,12 @@ def test_refusals_are_one_line_and_exit_code_1(run: Run, topic: str) -> None:
         assert run("topics", args[0], f"{topic}x", *args[1:]) == (1, "", unknown)
 
 
+def test_what_can_be_deleted_is_deleted(run: Run, topic: str) -> None:
+    code, out, err = run("topics", "delete", "nobody", topic)
+    assert (code, out) == (1, f"Topic {topic} deleted.\n")
+    assert err == "oncelog topics: there is no topic 'nobody'\n"
+
+
 def test_create_if_not_exists(run: Run, topic: str) -> None:
     assert run("topics", "create", topic, "--if-not-exists") == (0, f"Topic {topic} exists: 3 partitions.\n", "")
     created = json.loads(run("topics", "create", f"{topic}-n", "--if-not-exists", "--json").out)

@@ -67,10 +67,12 @@ def parse_listeners(key: str, texts: Iterable[str]) -> tuple[ListenerAddress, ..
     return tuple(_parse(key, text.strip()) for text in texts if text.strip())
 
 
-def plaintext_listener(address: str) -> str:
-    """`HOST:PORT`, `:PORT` or `NAME://HOST:PORT`, as a person types it, in the form of `listeners`."""
+def plaintext_listener(address: str, flag: str) -> str:
+    """`HOST:PORT`, `:PORT` or `NAME://HOST:PORT`, as a person types it behind a flag, in the form of `listeners`."""
     text = address if "://" in address else f"PLAINTEXT://{address}"
-    return str(_parse("listeners", text))
+    if _ENDPOINT.fullmatch(text) is None:
+        raise ConfigError(f'bad value for {flag}: "{address}" must be HOST:PORT')
+    return str(_parse(flag, text))
 
 
 def _parse(key: str, text: str) -> ListenerAddress:

@@ -85,7 +85,9 @@ class LogManager:
         try:
             self._lock_fd = disk.lock(os.path.join(self.root, LOCK))
         except BlockingIOError:
-            raise StorageError(f"data directory {self.root} is in use by another process") from None
+            raise StorageError(
+                f"data directory {self.root} is in use by another process; stop it, or choose another with --data"
+            ) from None
         epoch = checkpoints.take_clean_shutdown(disk, self.root)
         self.was_clean = epoch is not None
         self.previous_broker_epoch = -1 if epoch is None else epoch

@@ -110,4 +110,4 @@ def test_refusals(values: dict[str, str], line: str) -> None:
     ],
 )
 def test_what_a_person_types(typed: str, listener: str) -> None:
-    assert plaintext_listener(typed) == listener
+    assert plaintext_listener(typed, "--listen") == listener
