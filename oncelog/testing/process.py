@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from typing import Any
+
+from oncelog.broker.config.load import KAFKA_PREFIX, ONCELOG_PREFIX
 
 _READY = re.compile(r"listening on \S+:(\d+),")
 _STOP_SECONDS_MAX = 30
@@ -29,6 +32,7 @@ class BrokerProcess:
                 stderr=None,
                 text=True,
                 pass_fds=(descriptor,),
+                env=_environment(),
             )
         try:
             self.port = self._wait_until_ready()
@@ -89,3 +93,8 @@ class BrokerProcess:
         self._control.close()
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+
+def _environment() -> dict[str, str]:
+    """Without settings: a test's broker has those of the test, as one in a thread has."""
+    return {name: value for name, value in os.environ.items() if not name.startswith((KAFKA_PREFIX, ONCELOG_PREFIX))}

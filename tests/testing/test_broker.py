@@ -84,6 +84,16 @@ def test_a_broker_that_cannot_start_says_why(subprocess: bool) -> None:
         broker.start()
 
 
+@pytest.mark.parametrize("subprocess", [False, True])
+def test_settings_come_from_the_test_and_not_from_the_environment(
+    subprocess: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONCELOG_KILLS", "100")
+    monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "none")
+    with Broker(subprocess=subprocess):
+        pass
+
+
 def test_the_plugin_gives_a_fresh_broker_to_every_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

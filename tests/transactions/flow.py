@@ -60,10 +60,23 @@ class Background:
 
 
 class Feeder(Background):
-    """Writes what `make` gives for 0, 1, 2, …, by an idempotent producer, to the partitions in turn."""
+    """Writes what `make` gives for 0, 1, 2, …, by an idempotent producer, to the partitions in turn.
 
-    def __init__(self, address: str, topic: str, partitions: int, rate: int, make: Callable[[int], str] = str) -> None:
+    It goes on until it is stopped, or has written `count_max`.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        topic: str,
+        partitions: int,
+        rate: int,
+        make: Callable[[int], str] = str,
+        *,
+        count_max: int | None = None,
+    ) -> None:
         super().__init__()
+        self._count_max = count_max
         self._producer = Producer(
             CLIENT | {"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 5, "retry.backoff.ms": 20}
         )
@@ -75,11 +88,21 @@ class Feeder(Background):
 
     def stop(self) -> None:
         """When this returns, all values are written."""
+        while self._count_max is not None and self.count < self._count_max:
+            self.check()
+            self.go_on(self._interval_s)
         super().stop()
         assert self._producer.flush(PATIENCE_S) == 0
         self.check()
 
+    def go_on(self, seconds: float) -> None:
+        """Let it write for that long."""
+        self._stopping.wait(seconds)
+
     def _step(self) -> None:
+        if self.count == self._count_max:
+            self._producer.poll(self._interval_s)
+            return
         value, partition = self._make(self.count), self.count % len(self.values)
         # First the promise, so that no reader can be ahead of it.
         self.values[partition].append(value)
@@ -96,8 +119,9 @@ class Feeder(Background):
 class Watcher(Background):
     """Reads a topic from its beginning with read_committed, through all restarts of the broker."""
 
-    def __init__(self, address: str, topic: str, partitions: int) -> None:
+    def __init__(self, address: str, topic: str, partitions: int, *, patience_s: float = PATIENCE_S) -> None:
         super().__init__()
+        self._patience_s = patience_s
         self._consumer = Consumer(
             CLIENT
             | {
@@ -114,11 +138,13 @@ class Watcher(Background):
         self.count = 0
 
     def wait(self, what: str, is_so: Callable[[], bool], process: Popen[Any]) -> bool:
-        """Until it is so, or the process has ended; whether it is so."""
-        deadline = time.monotonic() + PATIENCE_S
+        """Until it is so, or the process has ended; whether it is so. As long as there is progress, it waits."""
+        seen, deadline = self.count, time.monotonic() + self._patience_s
         while not is_so() and process.poll() is None:
             self.check()
-            assert time.monotonic() < deadline, f"{what}: not within {PATIENCE_S} s; {self.count} records were seen"
+            if seen != self.count:
+                seen, deadline = self.count, time.monotonic() + self._patience_s
+            assert time.monotonic() < deadline, f"{what}: nothing came for {self._patience_s} s after {seen} records"
             with suppress(TimeoutExpired):
                 process.wait(0.01)
         return is_so()

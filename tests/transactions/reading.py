@@ -18,8 +18,25 @@ def create_topic(address: str, name: str, partitions: int, **configs: Any) -> No
     created.result(TIMEOUT_S)
 
 
+def topic_configs(address: str, topic: str) -> dict[str, str | None]:
+    """What was set for the topic itself."""
+    from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
+
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+    (described,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
+    entries = described.result(TIMEOUT_S)
+    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    return {name: entry.value for name, entry in entries.items() if entry.source == own}
+
+
 def read(address: str, topic: str, partitions: int = 3, *, committed: bool = True) -> list[list[str]]:
     """The values of each partition up to its end as it is now, by a consumer that starts now."""
+    pairs = read_pairs(address, topic, partitions, committed=committed)
+    return [[value.decode() for _, value in partition] for partition in pairs]
+
+
+def read_pairs(address: str, topic: str, partitions: int, *, committed: bool = True) -> list[list[tuple[bytes, bytes]]]:
+    """The keys, or nothing, and the values."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     consumer = Consumer(
@@ -34,7 +51,7 @@ def read(address: str, topic: str, partitions: int = 3, *, committed: bool = Tru
         }
     )
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
-    values: list[list[str]] = [[] for _ in range(partitions)]
+    pairs: list[list[tuple[bytes, bytes]]] = [[] for _ in range(partitions)]
     ended: set[int] = set()
     deadline = time.monotonic() + TIMEOUT_S
     try:
@@ -45,14 +62,14 @@ def read(address: str, topic: str, partitions: int = 3, *, committed: bool = Tru
                 continue
             error = message.error()
             if error is None:
-                values[message.partition()].append(message.value().decode())
+                pairs[message.partition()].append((message.key() or b"", message.value()))
             elif error.code() == KafkaError._PARTITION_EOF:
                 ended.add(message.partition())
             else:
                 raise AssertionError(error)
     finally:
         consumer.close()
-    return values
+    return pairs
 
 
 def stable_end(address: str, topic: str, partition: int, *, committed: bool = True) -> int:

@@ -23,7 +23,7 @@ from oncelog.testing import Broker
 from tests.soak import Soak
 
 KILLS = int(os.environ.get("ONCELOG_KILLS", "5"))
-RECORDS_PER_SECOND = 150
+RECORDS_PER_SECOND = 100
 PARTITIONS = 3
 HERE = Path(__file__).parent
 
