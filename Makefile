@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test check format fuzz soak conformance bench clean
+.PHONY: help setup setup-dev run test check format fuzz soak conformance bench bench-quick clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,10 @@ $(STAMP): pyproject.toml constraints.txt hatch_build.py oncelog/protocol/records
 
 $(STAMP)-dev: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(STAMP)-bench: $(STAMP)-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	@touch $@
 
 run: setup ## Serve 127.0.0.1:9092 with data in ./data
@@ -58,10 +62,13 @@ conformance: setup-dev ## The same scenarios against Apache Kafka and Oncelog; w
 	@sh conformance/reference/ensure_java.sh
 	$(BIN)/python -m conformance card
 
-bench: setup-dev ## Side by side with Apache Kafka: throughput, CPU, transactions
+bench: $(STAMP)-bench ## Side by side with Apache Kafka and others; writes bench/RESULTS.md (BENCH_MINUTES=25)
 	@sh conformance/reference/ensure_java.sh
-	$(BIN)/python -m bench.produce
-	$(BIN)/python -m bench.transactions
+	$(BIN)/python -m bench all --minutes $${BENCH_MINUTES:-25}
+
+bench-quick: $(STAMP)-bench ## The same in three minutes, with fewer sizes; writes bench/QUICK.md
+	@sh conformance/reference/ensure_java.sh
+	$(BIN)/python -m bench quick
 
 clean: ## Remove what make made, but no data
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -34,9 +34,11 @@ class ApacheKafka:
         *,
         heap: str = "512m",
         jvm_options: Sequence[str] = FAST_START,
+        start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         self._extra = dict(extra or {})
         self._jvm_options = (f"-Xms{heap}", f"-Xmx{heap}", "-Dkafka.log.level=INFO", *jvm_options)
+        self._start_timeout_s = start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._directory = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
         self._port = 0
@@ -62,6 +64,10 @@ class ApacheKafka:
     def pid(self) -> int:
         assert self._process is not None, "the broker is not running"
         return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
         """Starts on the formatted directory and returns when the broker is unfenced and serves."""
@@ -107,7 +113,7 @@ class ApacheKafka:
 
     def _format_and_start(self) -> None:
         for attempt in range(1, START_ATTEMPTS + 1):
-            self._format()
+            self.format()
             try:
                 self.start()
             except RuntimeError as error:
@@ -117,7 +123,8 @@ class ApacheKafka:
             else:
                 return
 
-    def _format(self) -> None:
+    def format(self) -> None:
+        """An empty data directory with an identity, and ports for it: what precedes the first `start`."""
         self._port, controller_port = free_ports(2)
         shutil.rmtree(self.data_dir, ignore_errors=True)
         properties = self._properties(controller_port) | self._extra
@@ -151,11 +158,11 @@ class ApacheKafka:
 
     def _wait_until_started(self) -> None:
         assert self._process is not None
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + self._start_timeout_s
         while _STARTED not in self.log_path.read_text(errors="replace"):
             ended = self._process.poll() is not None
             if ended or time.monotonic() > deadline:
                 self.kill()
-                what = "ended" if ended else f"was not ready within {START_TIMEOUT_S:.0f} s"
+                what = "ended" if ended else f"was not ready within {self._start_timeout_s:.0f} s"
                 raise RuntimeError(f"Apache Kafka {what}:\n{self.log_path.read_text(errors='replace')[-8000:]}")
             time.sleep(0.02)

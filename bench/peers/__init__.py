@@ -1,0 +1,55 @@
+"""The peers by name, and a pool that starts each on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from bench.peers.apache import Apache, ApacheFlush
+from bench.peers.base import Peer
+from bench.peers.floor import Floor
+from bench.peers.kfake import Kfake
+from bench.peers.oncelog import Oncelog, OncelogFsync
+
+PEERS = {peer.name: peer for peer in (Apache, ApacheFlush, Oncelog, OncelogFsync, Kfake, Floor)}
+DESCRIPTIONS = {
+    "kafka": "Apache Kafka 4.3, 1 GB heap, its defaults: an ack means the page cache",
+    "kafka-fsync": "Apache Kafka 4.3 with flush.messages=1: every append is fsynced before its ack",
+    "oncelog": "Oncelog with log.flush.on.ack=false: an ack means the page cache, as with Kafka's defaults",
+    "oncelog-fsync": "Oncelog with its defaults: every ack is fsynced",
+    "kfake": "franz-go's kfake, in Go, keeps everything in memory and nothing on disk",
+    "floor": "the least uvloop program that receives the same bytes, checks CRC32C and writes them",
+}
+# What is deleted is to be gone before the same peer's next turn, for every peer that has the setting.
+_DELETE_AT_ONCE = {"log.segment.delete.delay.ms": "0"}
+
+
+class Pool:
+    """Peers that live as long as the pool; one that cannot start is not tried again."""
+
+    def __init__(
+        self, settings: Mapping[str, str] | None = None, warm_up: Callable[[Peer], None] = lambda _: None
+    ) -> None:
+        self._settings = {**_DELETE_AT_ONCE, **(settings or {})}
+        self._warm_up = warm_up
+        self._peers: dict[str, Peer] = {}
+        self._failures: dict[str, str] = {}
+
+    def get(self, name: str, *, started: bool = True) -> Peer:
+        if name in self._failures:
+            raise RuntimeError(self._failures[name])
+        try:
+            peer = self._peers.get(name) or self._peers.setdefault(name, PEERS[name](self._settings))
+            if started and not peer.is_running:
+                peer.start()
+                self._warm_up(peer)
+        except Exception as error:
+            self._failures[name] = f"{name} did not start: {error}"
+            raise
+        return peer
+
+    def close(self, names: Sequence[str] | None = None) -> None:
+        """Of all its peers, or of these; a closed one would start anew, without data."""
+        for name in list(self._peers) if names is None else names:
+            peer = self._peers.pop(name, None)
+            if peer is not None:
+                peer.close()

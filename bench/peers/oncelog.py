@@ -1,0 +1,25 @@
+"""Oncelog as `oncelog serve` runs it, with Kafka's promise (page cache) and with its own (fsync before the ack)."""
+
+from __future__ import annotations
+
+import sys
+
+from bench.peers.base import CommandPeer
+
+
+class Oncelog(CommandPeer):
+    name = "oncelog"
+    flush_on_ack = False
+
+    def command(self, port: int) -> list[str]:
+        settings = {"log.flush.on.ack": str(self.flush_on_ack).lower(), **self.settings}
+        return [
+            *(sys.executable, "-m", "oncelog", "serve", "--log-level", "warning"),
+            *("--data", str(self.directory / "data"), "--listen", f"127.0.0.1:{port}"),
+            *(part for key, value in settings.items() for part in ("-o", f"{key}={value}")),
+        ]
+
+
+class OncelogFsync(Oncelog):
+    name = "oncelog-fsync"
+    flush_on_ack = True

@@ -1,0 +1,166 @@
+"""Runs works: all peers of a case take turns, round by round, within a time budget; a failure ends only itself."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from bench.case import Case, Work
+from bench.peers import Pool
+from bench.peers.base import Peer
+from bench.results import CaseResult, Run
+from bench.warmup import warm_up
+
+SECONDS_MIN, SECONDS_MAX = 0.3, 3.0
+_NOT_BEGUN = "the time budget was used up"
+
+
+class Settings(NamedTuple):
+    rounds: int = 3
+    # For one sample; None lets the budget decide.
+    seconds: float | None = 2.0
+    budget_seconds: float | None = None
+    # Of a peer that was just started, before its first case.
+    warmup_seconds: float = 0.0
+
+
+class Reporter(Protocol):
+    """What is told about a run while it goes on."""
+
+    def case_begins(self, case: CaseResult, turns: int) -> None: ...
+    def turn_ends(self, peer: str) -> None: ...
+    def case_ends(self, case: CaseResult) -> None: ...
+
+
+class Plan(NamedTuple):
+    work: Work
+    case: Case
+    peers: tuple[str, ...]
+
+    def estimated_seconds(self, rounds: int) -> float:
+        turns = self.case.warmups + (self.case.rounds or rounds)
+        return len(self.peers) * (self.case.extra_seconds + turns * 1.0)
+
+
+class Runner:
+    def __init__(self, settings: Settings, reporter: Reporter, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings = settings
+        self._reporter = reporter
+        self._clock = clock
+        self._began = clock()
+
+    def run(self, plans: Sequence[Plan]) -> Iterable[CaseResult]:
+        """Yields every case when it is done, so that its results can be kept."""
+        shared = Pool(warm_up=self._warm_up)
+        pool = shared
+        pool_of: Work | None = None
+        try:
+            for index, plan in enumerate(plans):
+                if plan.work is not pool_of:
+                    if pool is not shared:
+                        pool.close()
+                    pool_of = plan.work
+                    pool = Pool(pool_of.peer_settings, self._warm_up) if pool_of.own_peers else shared
+                yield self._run_case(plan, pool, self._share(plans[index:]))
+        finally:
+            pool.close()
+            shared.close()
+
+    def _warm_up(self, peer: Peer) -> None:
+        if self._settings.warmup_seconds:
+            warm_up(peer, self._settings.warmup_seconds)
+
+    def _share(self, plans: Sequence[Plan]) -> float | None:
+        """The seconds that the first of these may take, so that all of them fit into what is left of the budget."""
+        if self._settings.budget_seconds is None:
+            return None
+        left = self._began + self._settings.budget_seconds - self._clock()
+        weights = [plan.estimated_seconds(self._settings.rounds) for plan in plans]
+        return left * weights[0] / sum(weights)
+
+    def _run_case(self, plan: Plan, pool: Pool, share: float | None) -> CaseResult:
+        case = plan.case
+        result = CaseResult(plan.work.name, case.name, case.headline, dict(case.params))
+        result.runs = {peer: Run() for peer in plan.peers}
+        turns = case.warmups + (case.rounds or self._settings.rounds)
+        self._reporter.case_begins(result, turns * len(plan.peers))
+        began = self._clock()
+        if share is not None and share <= 0:
+            result.skipped = _NOT_BEGUN
+        else:
+            self._run_turns(plan, pool, result, turns, share)
+        result.seconds = self._clock() - began
+        self._reporter.case_ends(result)
+        return result
+
+    def _run_turns(self, plan: Plan, pool: Pool, result: CaseResult, turns: int, share: float | None) -> None:
+        case = plan.case
+        deadline = None if share is None else self._clock() + share
+        seconds = self._seconds(plan, turns, share)
+        prepared: dict[str, Peer] = {}
+        try:
+            for name in plan.peers:
+                with _Failure(result.runs[name]):
+                    peer = pool.get(name, started=not case.starts_peers)
+                    prepared[name] = peer
+                    case.prepare(peer, seconds)
+            for turn in range(turns):
+                # One counted round at least, whatever the time.
+                if deadline is not None and turn > case.warmups and self._clock() > deadline:
+                    break
+                self._round(case, prepared, result, turn, seconds)
+        finally:
+            for name, peer in prepared.items():
+                with _Failure(result.runs[name]):
+                    case.finish(peer)
+
+    def _round(self, case: Case, peers: dict[str, Peer], result: CaseResult, turn: int, seconds: float) -> None:
+        names = [name for name in peers if result.runs[name].error is None]
+        # Who begins changes, so that nobody always has the same neighbour.
+        first = turn % max(1, len(names))
+        for name in names[first:] + names[:first]:
+            run = result.runs[name]
+            with _Failure(run):
+                sample = case.measure(peers[name], turn, seconds)
+                if turn >= case.warmups:
+                    run.samples.append(sample)
+            self._reporter.turn_ends(name)
+
+    def _seconds(self, plan: Plan, turns: int, share: float | None) -> float:
+        if self._settings.seconds is not None:
+            return self._settings.seconds
+        assert share is not None, "without a budget the seconds of a sample must be given"
+        for_samples = share - plan.case.extra_seconds * len(plan.peers)
+        return min(SECONDS_MAX, max(SECONDS_MIN, for_samples / (turns * max(1, len(plan.peers)))))
+
+
+class _Failure:
+    """Keeps an exception in the peer's run, in one line, and lets the rest go on."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        if self._run.error is None:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            text = (str(error) or repr(error)).strip().replace("\n", " ")[:600]
+            self._run.error = f"{type(error).__name__}: {text} ({where.name})"
+        return True
+
+
+def plan(works: Iterable[tuple[Work, Sequence[Case]]], peers: frozenset[str] | None) -> list[Plan]:
+    """The cases of the works with those of their peers that are wanted; a case without any is left out."""
+    plans = []
+    for work, cases in works:
+        for case in cases:
+            names = tuple(name for name in case.peers if peers is None or name in peers)
+            if names:
+                plans.append(Plan(work, case, names))
+    return plans
