@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,21 +22,6 @@ class Result(NamedTuple):
 
 
 Run = Callable[..., Result]
-
-
-@pytest.fixture(scope="session")
-def bootstrap_servers() -> Iterator[str]:
-    """Oncelog, or with ONCELOG_TEST_REFERENCE=1 Apache Kafka, to see that the tests ask for the right thing."""
-    if os.environ.get("ONCELOG_TEST_REFERENCE"):
-        from conformance.reference.kafka import ApacheKafka
-
-        with ApacheKafka() as kafka:
-            yield kafka.bootstrap_servers
-    else:
-        from oncelog.testing import Broker
-
-        with Broker() as broker:
-            yield broker.bootstrap_servers
 
 
 @pytest.fixture
@@ -65,7 +50,7 @@ def run(
 @pytest.fixture
 def topic(run: Run) -> str:
     """A topic of three partitions."""
-    name = f"topic-{os.getpid()}-{next(_numbers)}"
+    name = f"cli-{os.getpid()}-{next(_numbers)}"
     created = run("topics", "create", name, "--partitions", "3")
     assert created.code == 0, created
     return name

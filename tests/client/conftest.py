@@ -14,21 +14,6 @@ from oncelog.client.cluster import Cluster
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="session")
-def bootstrap_servers() -> Iterator[str]:
-    """Oncelog, or with ONCELOG_TEST_REFERENCE=1 Apache Kafka, to see that the tests ask for the right thing."""
-    if os.environ.get("ONCELOG_TEST_REFERENCE"):
-        from conformance.reference.kafka import ApacheKafka
-
-        with ApacheKafka() as kafka:
-            yield kafka.bootstrap_servers
-    else:
-        from oncelog.testing import Broker
-
-        with Broker() as broker:
-            yield broker.bootstrap_servers
-
-
 @pytest.fixture
 def cluster(bootstrap_servers: str) -> Iterator[Cluster]:
     with Cluster(bootstrap_servers) as opened:
@@ -42,7 +27,7 @@ def admin(cluster: Cluster) -> Admin:
 
 @pytest.fixture
 def new_name() -> Callable[[], str]:
-    return lambda: f"topic-{os.getpid()}-{next(_numbers)}"
+    return lambda: f"client-{os.getpid()}-{next(_numbers)}"
 
 
 @pytest.fixture

@@ -38,12 +38,14 @@ class ConsumerProtocolMember(Member):
             self.assigned = self.assigned - _places(partitions)
 
         consumer.subscribe([self._topic], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_revoke)
-        while not self._stopping.is_set():
-            message = consumer.poll(0.05)
-            if message is not None and not message.error():
-                self.received.append((message.partition(), message.offset()))
-                consumer.commit(message, asynchronous=True)
-        consumer.close()
+        try:
+            while not self._stopping.is_set():
+                message = consumer.poll(0.05)
+                if message is not None and not message.error():
+                    self.received.append((message.partition(), message.offset()))
+                    consumer.commit(message, asynchronous=True)
+        finally:
+            consumer.close()
 
 
 def _places(partitions: Any) -> set[Partition]:
@@ -63,6 +65,8 @@ class JavaMember(Member):
         )
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as self._process:
             assert self._process.stdout is not None
+            if self._stopping.is_set():
+                self._process.kill()
             for line in self._process.stdout:
                 self._tell(json.loads(line))
 
@@ -84,8 +88,8 @@ class JavaMember(Member):
         super().stop()
         self.assigned = set()
 
-    def end_process(self) -> None:
-        """For a test that failed before it stopped its members."""
-        process = getattr(self, "_process", None)
-        if process is not None and process.poll() is None:
-            process.kill()
+    def abandon(self) -> None:
+        self._stopping.set()
+        if hasattr(self, "_process"):
+            self._process.kill()
+        super().abandon()

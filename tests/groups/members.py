@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 import time
 import traceback
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 Partition = tuple[str, int]
 
 WAIT_S_MAX = 90.0
+ALL = {0, 1, 2, 3}
+"""The partitions of a topic, unless a test asks for another number of them."""
 
 CONFLUENT = {
     "log_level": 0,
@@ -33,6 +40,9 @@ def until(condition: Callable[[], bool]) -> None:
 class Member:
     """Polls from its making to `stop`. Subclasses run in `_run` and keep `assigned` up to date."""
 
+    running: set[Member] = set()
+    """All that were not stopped yet."""
+
     def __init__(self, bootstrap_servers: str, group_id: str, topic: str, **options: Any) -> None:
         self.assigned: set[Partition] = set()
         self.assignment_count = 0
@@ -45,15 +55,24 @@ class Member:
         self._options = options
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._guarded, daemon=True)
+        Member.running.add(self)
         self._thread.start()
 
     def stop(self) -> None:
         """Leave the group, and wait until that is done."""
-        self._stopping.set()
-        self._thread.join(WAIT_S_MAX)
+        self._end()
         assert not self._thread.is_alive()
         if self.failure is not None:
             raise self.failure
+
+    def abandon(self) -> None:
+        """The same for a member of a test that failed, whether or not that goes well."""
+        self._end()
+
+    def _end(self) -> None:
+        self._stopping.set()
+        self._thread.join(WAIT_S_MAX)
+        Member.running.discard(self)
 
     def _guarded(self) -> None:
         try:
@@ -97,17 +116,19 @@ class ConfluentMember(Member):
             self.assigned = self.assigned - places(partitions)
 
         consumer.subscribe([self._topic], on_assign=on_assign, on_revoke=on_revoke, on_lost=on_revoke)
-        while not self._stopping.is_set():
-            message = consumer.poll(0.05)
-            if message is None:
-                continue
-            error = message.error()
-            if error is None:
-                self.received.append((message.partition(), message.offset()))
-                consumer.commit(message, asynchronous=True)
-            elif error.code() == KafkaError._FATAL:
-                raise KafkaException(error)
-        consumer.close()
+        try:
+            while not self._stopping.is_set():
+                message = consumer.poll(0.05)
+                if message is None:
+                    continue
+                error = message.error()
+                if error is None:
+                    self.received.append((message.partition(), message.offset()))
+                    consumer.commit(message, asynchronous=True)
+                elif error.code() == KafkaError._FATAL:
+                    raise KafkaException(error)
+        finally:
+            consumer.close()
 
 
 class KafkaPythonMember(Member):
@@ -132,11 +153,13 @@ class KafkaPythonMember(Member):
             **self._options,
         )
         consumer.subscribe([self._topic], listener=Listener())
-        while not self._stopping.is_set():
-            for messages in consumer.poll(timeout_ms=50).values():
-                self.received += [(message.partition, message.offset) for message in messages]
-                consumer.commit()
-        consumer.close()
+        try:
+            while not self._stopping.is_set():
+                for messages in consumer.poll(timeout_ms=50).values():
+                    self.received += [(message.partition, message.offset) for message in messages]
+                    consumer.commit()
+        finally:
+            consumer.close()
 
 
 class AioKafkaMember(Member):
@@ -177,6 +200,38 @@ class AioKafkaMember(Member):
 
 
 MEMBERS = [ConfluentMember, KafkaPythonMember, AioKafkaMember]
+
+
+def shared(*members: Member) -> bool:
+    """Each partition belongs to one member, and each member has its share."""
+    owned = sorted(partition for member in members for _, partition in member.assigned)
+    sizes = [len(member.assigned) for member in members]
+    return owned == sorted(ALL) and max(sizes) - min(sizes) <= 1
+
+
+_MEMBER = """
+import importlib, sys
+from members import until
+module, name, *arguments, options = sys.argv[1:]
+member = getattr(importlib.import_module(module), name)(*arguments, **eval(options))
+until(lambda: bool(member.assigned))
+print("assigned", flush=True)
+member._thread.join()
+"""
+
+
+@contextmanager
+def in_a_process(kind: type[Member], *arguments: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A member that can be killed; it has partitions."""
+    command = [sys.executable, "-c", _MEMBER, kind.__module__, kind.__name__, *arguments, repr(options)]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline().strip() == b"assigned"
+            yield process
+        finally:
+            process.kill()
 
 
 class Admin:

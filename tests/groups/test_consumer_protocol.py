@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from consumer_members import ConsumerProtocolMember, JavaMember
-from members import Admin, ConfluentMember, Member, until
+from members import ALL, Admin, ConfluentMember, in_a_process, shared, until
 
 from conformance.reference.jars import missing
 from oncelog.testing import Broker
 
-ALL = {0, 1, 2, 3}
 SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": 100,
     "group.consumer.heartbeat.interval.ms": 100,
@@ -32,23 +26,6 @@ SETTINGS = {
 def broker() -> Iterator[Broker]:
     with Broker(SETTINGS) as broker:
         yield broker
-
-
-@pytest.fixture(scope="module")
-def admin(broker: Broker) -> Admin:
-    return Admin(broker.bootstrap_servers)
-
-
-@pytest.fixture
-def group_id() -> str:
-    return f"g-{uuid.uuid4().hex[:8]}"
-
-
-def shared(*members: Member) -> bool:
-    """Each partition belongs to one member, and each member has its share."""
-    owned = sorted(partition for member in members for _, partition in member.assigned)
-    sizes = [len(member.assigned) for member in members]
-    return owned == sorted(ALL) and max(sizes) - min(sizes) <= 1
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
@@ -75,29 +52,13 @@ def test_members_come_and_go(broker: Broker, admin: Admin, group_id: str, assign
     assert group_id not in admin.groups()
 
 
-VICTIM = """
-import sys
-from consumer_members import ConsumerProtocolMember
-address, group_id, topic = sys.argv[1:]
-member = ConsumerProtocolMember(address, group_id, topic)
-while not member.assigned:
-    pass
-print("assigned", flush=True)
-member._thread.join()
-"""
-
-
 def test_member_that_dies_loses_its_partitions_when_its_session_ends(
     broker: Broker, admin: Admin, group_id: str
 ) -> None:
     topic = admin.new_topic()
     survivor = ConsumerProtocolMember(broker.bootstrap_servers, group_id, topic)
     until(lambda: shared(survivor))
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-    command = [sys.executable, "-c", VICTIM, broker.bootstrap_servers, group_id, topic]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as victim:
-        assert victim.stdout is not None
-        assert victim.stdout.readline().strip() == b"assigned"
+    with in_a_process(ConsumerProtocolMember, broker.bootstrap_servers, group_id, topic) as victim:
         until(lambda: len(survivor.assigned) == 2)
         victim.send_signal(signal.SIGKILL)
     until(lambda: shared(survivor))
@@ -166,28 +127,12 @@ def test_members_and_offsets_outlive_the_broker() -> None:
             member.stop()
 
 
-@pytest.fixture
-def java_member() -> Iterator[Callable[..., JavaMember]]:
-    """Makes Java members, none of which outlives the test."""
-    members: list[JavaMember] = []
-
-    def make(*arguments: str) -> JavaMember:
-        members.append(JavaMember(*arguments))
-        return members[-1]
-
-    yield make
-    for member in members:
-        member.end_process()
-
-
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
-def test_java_consumers_share_with_each_other_and_with_librdkafka(
-    broker: Broker, admin: Admin, group_id: str, java_member: Callable[..., JavaMember]
-) -> None:
+def test_java_consumers_share_with_each_other_and_with_librdkafka(broker: Broker, admin: Admin, group_id: str) -> None:
     topic = admin.new_topic()
-    first = java_member(broker.bootstrap_servers, group_id, topic)
+    first = JavaMember(broker.bootstrap_servers, group_id, topic)
     until(lambda: shared(first))
-    second = java_member(broker.bootstrap_servers, group_id, topic)
+    second = JavaMember(broker.bootstrap_servers, group_id, topic)
     until(lambda: shared(first, second))
     third = ConsumerProtocolMember(broker.bootstrap_servers, group_id, topic)
     until(lambda: shared(first, second, third))

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
-import subprocess
-import sys
-import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from members import MEMBERS, Admin, AioKafkaMember, ConfluentMember, KafkaPythonMember, Member, until
+from members import (
+    ALL,
+    MEMBERS,
+    Admin,
+    AioKafkaMember,
+    ConfluentMember,
+    KafkaPythonMember,
+    Member,
+    in_a_process,
+    shared,
+    until,
+)
 
 from oncelog.testing import Broker
 
@@ -23,8 +29,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
 
-ALL = {0, 1, 2, 3}
-
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
@@ -32,28 +36,11 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-@pytest.fixture(scope="module")
-def admin(broker: Broker) -> Admin:
-    return Admin(broker.bootstrap_servers)
-
-
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:
     """Sockets that were forgotten are found while that is no error."""
     yield
     gc.collect()
-
-
-@pytest.fixture
-def group_id() -> str:
-    return f"g-{uuid.uuid4().hex[:8]}"
-
-
-def shared(*members: Member) -> bool:
-    """Each partition belongs to one member, and each member has its share."""
-    owned = sorted(partition for member in members for _, partition in member.assigned)
-    sizes = [len(member.assigned) for member in members]
-    return owned == sorted(ALL) and max(sizes) - min(sizes) <= 1
 
 
 def cooperative(kind: type[Member]) -> dict[str, Any]:
@@ -107,29 +94,14 @@ def test_clients_of_all_kinds_in_one_group(broker: Broker, admin: Admin, group_i
         member.stop()
 
 
-VICTIM = """
-import sys
-from members import ConfluentMember
-address, group_id, topic = sys.argv[1:]
-member = ConfluentMember(address, group_id, topic, session_timeout_ms=1000)
-while not member.assigned:
-    pass
-print("assigned", flush=True)
-member._thread.join()
-"""
-
-
 def test_member_that_dies_loses_its_partitions_when_its_session_ends(
     broker: Broker, admin: Admin, group_id: str
 ) -> None:
     topic = admin.new_topic()
     survivor = ConfluentMember(broker.bootstrap_servers, group_id, topic)
     until(lambda: shared(survivor))
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
-    command = [sys.executable, "-c", VICTIM, broker.bootstrap_servers, group_id, topic]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as victim:
-        assert victim.stdout is not None
-        assert victim.stdout.readline().strip() == b"assigned"
+    arguments = (broker.bootstrap_servers, group_id, topic)
+    with in_a_process(ConfluentMember, *arguments, session_timeout_ms=1000) as victim:
         until(lambda: len(survivor.assigned) == 2)
         victim.send_signal(signal.SIGKILL)
     until(lambda: shared(survivor))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog.broker.metadata.config_plans import ConfigChange, ConfigEdit, ConfigOperation
-from oncelog.broker.runtime.configs import alter_configs
+from oncelog.broker.runtime.configs import alter_configs, refused_changes, resource_responses
 from oncelog.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -28,28 +28,10 @@ async def handle(request: AlterConfigsRequest, context: RequestContext) -> Alter
         for resource in request.resources
     ]
     results = await alter_configs(context.services, changes, validate_only=request.validate_only)
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=result.outcome.code,
-                error_message=result.outcome.message,
-                resource_type=result.type,
-                resource_name=result.name,
-            )
-            for result in results
-        ]
-    )
+    return AlterConfigsResponse(responses=resource_responses(AlterConfigsResourceResponse, results))
 
 
 def error_reply(request: AlterConfigsRequest, error: KafkaError, _: RequestContext) -> AlterConfigsResponse:
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=error.code,
-                error_message=error.message or None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ]
-    )
+    resources = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    results = refused_changes(resources, error)
+    return AlterConfigsResponse(responses=resource_responses(AlterConfigsResourceResponse, results))

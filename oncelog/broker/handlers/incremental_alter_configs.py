@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog.broker.metadata.config_plans import ConfigChange, ConfigEdit
-from oncelog.broker.runtime.configs import alter_configs
+from oncelog.broker.runtime.configs import alter_configs, refused_changes, resource_responses
 from oncelog.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -27,30 +27,12 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
         for resource in request.resources
     ]
     results = await alter_configs(context.services, changes, validate_only=request.validate_only)
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=result.outcome.code,
-                error_message=result.outcome.message,
-                resource_type=result.type,
-                resource_name=result.name,
-            )
-            for result in results
-        ]
-    )
+    return IncrementalAlterConfigsResponse(responses=resource_responses(AlterConfigsResourceResponse, results))
 
 
 def error_reply(
     request: IncrementalAlterConfigsRequest, error: KafkaError, _: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=error.code,
-                error_message=error.message or None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ]
-    )
+    resources = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    results = refused_changes(resources, error)
+    return IncrementalAlterConfigsResponse(responses=resource_responses(AlterConfigsResourceResponse, results))

@@ -25,7 +25,7 @@ class Outcome(NamedTuple):
 
     @classmethod
     def refused(cls, error: KafkaError) -> Outcome:
-        return cls(error.code, error.message)
+        return cls(error.code, error.message or None)
 
 
 OK = Outcome()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from oncelog.broker.config.schemas import broker_schema, group_schema, topic_schema
 from oncelog.broker.metadata.config_plans import (
@@ -20,6 +20,8 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from oncelog.broker.runtime.services import Services
+
+R = TypeVar("R")
 
 BROKER_LOGGER: Final = 8
 CLIENT_METRICS: Final = 16
@@ -52,6 +54,24 @@ async def alter_configs(
         )
     )
     return [loggers[index] if index in loggers else next(results) for index in range(len(changes))]
+
+
+def refused_changes(resources: Iterable[tuple[int, str]], error: KafkaError) -> list[ConfigResult]:
+    """The same refusal for each resource, given by its type and name."""
+    return [ConfigResult(*resource, Outcome.refused(error)) for resource in resources]
+
+
+def resource_responses(response: Callable[..., R], results: Iterable[ConfigResult]) -> list[R]:
+    """Results as the two APIs answer them, each with a class of its own and the same fields."""
+    return [
+        response(
+            error_code=result.outcome.code,
+            error_message=result.outcome.message,
+            resource_type=result.type,
+            resource_name=result.name,
+        )
+        for result in results
+    ]
 
 
 def broker_id_of(name: str) -> int:
