@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -98,6 +101,38 @@ def test_a_long_poll_ends_with_its_connection(broker: LiveBroker, filled: Target
         poller.send(fetch(filled.name, offset, max_wait_ms=wait_ms, min_bytes=min_bytes), FETCH_VERSION)
         wait_until(lambda: len(partition.fetch_waiters) == 1, "the fetch waits")
     wait_until(lambda: not partition.fetch_waiters, "the waiter is gone")
+
+
+def test_what_is_produced_in_the_same_turn_of_the_loop_wakes_a_long_poll(broker: LiveBroker, filled: Target) -> None:
+    """Fetch and Produce that are received together, in both orders: the fetch must not wait for its time to be over."""
+    with RawClient(broker.port) as first, RawClient(broker.port) as second:
+        for poller, producer in [(first, second), (second, first)] * 2:
+            polled = fetch(filled.name, filled.written, max_wait_ms=INT32_MAX, min_bytes=1)
+            produced = produce(filled.name, batch(record(b"late")))
+            with held(broker):
+                fetch_id = poller.send(polled, FETCH_VERSION)
+                produce_id = producer.send(produced, PRODUCE_VERSION)
+            assert produce_codes(producer.read_answer(produced, PRODUCE_VERSION, produce_id)) == [0]
+            filled.written += 1
+            (part,) = poller.read_answer(polled, FETCH_VERSION, fetch_id).responses[0].partitions
+            assert batch_count(part) == 1
+
+
+@contextmanager
+def held(broker: LiveBroker) -> Iterator[None]:
+    """The broker stands still meanwhile, and then finds all that has come at once."""
+    stands, may_go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        stands.set()
+        may_go_on.wait()
+
+    broker.loop.call_soon_threadsafe(hold)
+    stands.wait()
+    try:
+        yield
+    finally:
+        may_go_on.set()
 
 
 @pytest.mark.parametrize("wait_ms", [0, -1, -(2**31)])

@@ -62,8 +62,12 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Aw
     min_bytes = min(request.min_bytes, _size_bytes_max(request, context))
     if reading.ready or reading.size_bytes >= min_bytes or request.max_wait_ms <= 0:
         return _respond(request, session, reading, context)
-    missing_bytes = min_bytes - reading.size_bytes
-    return _wait(request, session, list(wanted), reading.partitions, min_bytes, missing_bytes, context)
+    wait_ms = min(request.max_wait_ms, WAIT_MS_MAX)
+    # Before anything else can run: what another connection appends from here on must find somebody waiting.
+    waiter = FetchWaiter(reading.partitions, min_bytes - reading.size_bytes, wait_ms)
+    return _wait(
+        request, session, list(wanted), waiter, min_bytes, services.clock.monotonic() + wait_ms / 1000, context
+    )
 
 
 def error_reply(request: FetchRequest, error: KafkaError, context: RequestContext) -> FetchResponse:
@@ -91,21 +95,20 @@ async def _wait(
     request: FetchRequest,
     session: FetchSession | None,
     wanted: list[SessionPartition],
-    partitions: list[Partition],
+    waiter: FetchWaiter,
     min_bytes: int,
-    missing_bytes: int,
+    deadline: float,
     context: RequestContext,
 ) -> FetchResponse:
     """Wait with empty hands: what was too little is read again, so that no waiting client pins records."""
     clock = context.services.clock
-    deadline = clock.monotonic() + min(request.max_wait_ms, WAIT_MS_MAX) / 1000
     while True:
-        wait_ms = max((deadline - clock.monotonic()) * 1000, 0)
-        await FetchWaiter(partitions, missing_bytes, wait_ms).future
+        await waiter.future
         reading = _read(request, wanted, context)
         if reading.ready or reading.size_bytes >= min_bytes or clock.monotonic() >= deadline:
             return _respond(request, session, reading, context)
-        partitions, missing_bytes = reading.partitions, min_bytes - reading.size_bytes
+        wait_ms = max((deadline - clock.monotonic()) * 1000, 0)
+        waiter = FetchWaiter(reading.partitions, min_bytes - reading.size_bytes, wait_ms)
         del reading
 
 
