@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from bench.case import Work
+from bench.works.consume import Consume
+from bench.works.latency import Latency
 from bench.works.produce import Produce
+from bench.works.transactions import Transactions
+from bench.works.transform import Transform
 
-WORKS: dict[str, Work] = {work.name: work for work in (Produce(),)}
+WORKS: dict[str, Work] = {work.name: work for work in (Produce(), Consume(), Latency(), Transactions(), Transform())}
