@@ -23,12 +23,12 @@ from oncelog.client.errors import (
     known_code,
 )
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.compiler import decode, encode_into
+from oncelog.protocol.compiler import Parts, decode, encode_into
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.framing import frame
 from oncelog.protocol.headers import decode_response_header, encode_request_header
 from oncelog.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from oncelog.protocol.primitives import Buffer
+from oncelog.protocol.primitives import StoredBytes
 from oncelog.protocol.schema import Message, Versions
 
 CLIENT_ID = "oncelog"
@@ -144,13 +144,12 @@ class Connection:
     def _write(self, request: Message, version: int, correlation_id: int) -> None:
         assert request.API_KEY is not None
         flexible = version in request.FLEXIBLE
-        parts: list[Buffer] = [
-            encode_request_header(request.API_KEY, version, correlation_id, self._client_id, flexible)
-        ]
+        parts: Parts = [encode_request_header(request.API_KEY, version, correlation_id, self._client_id, flexible)]
         encode_into(request, version, parts)
         try:
             self._socket.settimeout(self.timeout_ms / 1000)
             for part in frame(parts):
+                assert not isinstance(part, StoredBytes)
                 self._socket.sendall(part)
         except TimeoutError:
             self.fail(RequestTimeout(f"{self.address} takes no data"))

@@ -21,6 +21,7 @@ from oncelog.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
+from oncelog.protocol.primitives import StoredBytes
 from oncelog.protocol.records.batch import BatchHeader, TimestampType, iter_headers
 from oncelog.protocol.records.control import ControlType, decode_control_key
 from oncelog.protocol.records.record import Record, iter_records
@@ -192,6 +193,7 @@ class Consumer:
 
     def _visible_batches(self, data: PartitionData) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Batches of data, without those of aborted transactions; passes the position over the others."""
+        assert not isinstance(data.records, StoredBytes), "a decoder gives what came"
         view = memoryview(data.records or b"")
         aborts = sorted(data.aborted_transactions or [], key=lambda txn: txn.first_offset, reverse=True)
         aborting: set[int] = set()

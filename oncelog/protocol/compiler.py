@@ -13,19 +13,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from oncelog.protocol.codegen import Writer
 from oncelog.protocol.codegen_decode import DecodeWriter
 from oncelog.protocol.codegen_encode import EncodeWriter
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.primitives import Buffer
+from oncelog.protocol.primitives import Buffer, Part
 from oncelog.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
-Parts = list[Buffer]
+Parts = list[Part]
 Decoder = Callable[[memoryview, int], tuple[Any, int]]
-Encoder = Callable[[Any, Callable[[Buffer], None]], None]
+Encoder = Callable[[Any, Callable[[Part], None]], None]
 
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
@@ -49,7 +49,8 @@ def decode_from(message: type[M], version: int, buf: Buffer, position: int = 0) 
 def encode(value: Message, version: int) -> bytes:
     parts: Parts = []
     encode_into(value, version, parts)
-    return b"".join(parts)
+    # Stored bytes are only ever sent.
+    return b"".join(cast(list[Buffer], parts))
 
 
 def encode_into(value: Message, version: int, parts: Parts) -> None:

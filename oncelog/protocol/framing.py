@@ -8,16 +8,18 @@ for room again. The buffer grows with the bytes that came, never with the size t
 from __future__ import annotations
 
 import struct
+from typing import cast
 
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.primitives import Buffer
+from oncelog.protocol.primitives import Buffer, Part
 
 CAPACITY_BYTES_MIN = 16 * 1024
 REQUEST_SIZE_BYTES_MIN = 8
 """Key, version and correlation id: a shorter frame cannot be a request."""
 
 _SIZE = struct.Struct(">i")
-_COALESCE_BYTES_MAX = 32 * 1024
+COALESCE_BYTES_MAX = 32 * 1024
+"""Up to this size parts of an answer are joined; `StoredBytes` are always larger, since reading few bytes is cheap."""
 
 
 class FrameBuffer:
@@ -112,16 +114,16 @@ def describe_bad_size(size_bytes: int, size_bytes_max: int) -> str:
     return f"a frame of {size_bytes} bytes is too short to be a request"
 
 
-def frame(parts: list[Buffer]) -> list[Buffer]:
+def frame(parts: list[Part]) -> list[Part]:
     """The parts of a message with the frame's size in front, small neighbours joined."""
     size_bytes = sum(map(len, parts))
-    if size_bytes <= _COALESCE_BYTES_MAX:
-        return [_SIZE.pack(size_bytes) + b"".join(parts)]
-    joined: list[Buffer] = []
+    if size_bytes <= COALESCE_BYTES_MAX:
+        return [_SIZE.pack(size_bytes) + b"".join(cast(list[Buffer], parts))]
+    joined: list[Part] = []
     small: list[Buffer] = [_SIZE.pack(size_bytes)]
     for part in parts:
-        if len(part) <= _COALESCE_BYTES_MAX:
-            small.append(part)
+        if len(part) <= COALESCE_BYTES_MAX:
+            small.append(cast(Buffer, part))
         else:
             joined += (b"".join(small), part) if small else (part,)
             small = []

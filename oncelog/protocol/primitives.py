@@ -7,7 +7,8 @@ codecs call when a value is not of the common, short shape.
                                                         int32 for the others, or an unsigned varint of
                                                         length+1 in flexible versions (0 means null)
 
-A `Records` value decodes to a memoryview of the frame, never to a copy; all other values own their memory.
+A `Records` value decodes to a memoryview of the frame, never to a copy; all other values own their memory. In a
+field of `StoredRecords` it may be `StoredBytes` for encoding, which are not read either.
 """
 
 from __future__ import annotations
@@ -18,6 +19,27 @@ from typing import Annotated, NamedTuple
 from oncelog.protocol.errors import ProtocolError
 
 Buffer = bytes | bytearray | memoryview
+
+
+class StoredBytes:
+    """Bytes that stay where they are stored until they are sent. A codec needs only their number."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def read(self) -> bytes:
+        """All of them, in memory."""
+        raise NotImplementedError
+
+    def send(self, socket_fd: int, start: int, size_bytes_max: int) -> int:
+        """Send some of them from `start` on into a socket that does not block; how many were sent."""
+        raise NotImplementedError
+
+
+Part = Buffer | StoredBytes
+"""A piece of an encoded message."""
 
 ZERO_UUID = bytes(16)
 
@@ -52,6 +74,7 @@ Uuid = Annotated[bytes, Fixed("uuid", "16s", 16, ZERO_UUID)]
 String = Annotated[str, Sized("string", "")]
 Bytes = Annotated[bytes, Sized("bytes", b"")]
 Records = Annotated[Buffer, Sized("records", b"")]
+StoredRecords = Annotated[Part, Sized("records", b"")]
 
 
 def uuid_text(uuid: bytes) -> str:

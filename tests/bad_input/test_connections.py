@@ -168,7 +168,7 @@ def test_ten_thousand_requests_of_a_client_that_never_reads(lone_broker: LiveBro
         watch = Watch(lone_broker)
         connection = watch.connection(client)
         wait_until(lambda: connection._write_paused and not connection._reading, "nobody reads")
-        assert connection._transport.get_write_buffer_size() < WRITE_BUFFER_BYTES_MAX + 100_000
+        assert connection.unsent_bytes < WRITE_BUFFER_BYTES_MAX + 100_000
         assert connection._frames.capacity_bytes < 1_000_000
         with Neighbour(lone_broker) as neighbour:
             neighbour.check()
@@ -194,10 +194,10 @@ def test_a_slow_reader_is_not_cut_off(lone_broker: LiveBroker) -> None:
         (left,) = SIZE.unpack(slow.read_bytes(4))
         assert left > 16_000_000
         while left:
-            before = connection._transport.get_write_buffer_size()
+            before = connection.unsent_bytes
             left -= len(slow.read_bytes(min(left, 3_000_000)))
             wait_until(
-                lambda before=before: not before or connection._transport.get_write_buffer_size() < before,
+                lambda before=before: not before or connection.unsent_bytes < before,
                 "the broker goes on writing",
             )
             watch.pass_seconds(STALLED_SECONDS_MAX - 5)

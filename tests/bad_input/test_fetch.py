@@ -146,7 +146,7 @@ def test_more_bytes_than_an_answer_may_have_cannot_be_waited_for(client: RawClie
     assert batch_count(part) == 1
 
 
-def test_a_waiting_fetch_holds_no_records(start_broker: StartBroker) -> None:
+def test_a_waiting_fetch_takes_no_memory_for_records(start_broker: StartBroker) -> None:
     broker = start_broker()
     with RawClient(broker.port) as client:
         create_topic(client, "large")
@@ -159,11 +159,10 @@ def test_a_waiting_fetch_holds_no_records(start_broker: StartBroker) -> None:
             with RawClient(broker.port) as poller:
                 poller.send(asked, FETCH_VERSION)
                 wait_until(lambda: partition.fetch_waiters, "the fetch waits")
-                held, peak = tracemalloc.get_traced_memory()
+                _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert peak > 10_000_000
-        assert held < 1_000_000
+        assert peak < 1_000_000
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)

@@ -1,7 +1,7 @@
 """Fetch (key 1, versions 4-18): read record batches, waiting for them when there are too few.
 
-Sessions are KIP-227, topic ids KIP-516, leader epochs KIP-320, the isolation level KIP-98. Records are read
-from the segment once and handed to the socket; they are not decoded.
+Sessions are KIP-227, topic ids KIP-516, leader epochs KIP-320, the isolation level KIP-98. Records are not decoded,
+and where they are many not even read: the system sends them from the segment's file.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from oncelog.broker.runtime.fetch_sessions import (
 )
 from oncelog.broker.runtime.waiters import FetchWaiter
 from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.framing import COALESCE_BYTES_MAX
 from oncelog.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -175,11 +176,14 @@ def _read_partition(
     if offset > end_offset or not (size_bytes_max or min_one):
         return data
     try:
-        found = log.read(offset, size_bytes_max=size_bytes_max, end_offset=end_offset, min_one=min_one)
+        found = log.locate(offset, size_bytes_max=size_bytes_max, end_offset=end_offset, min_one=min_one)
+        if found.size_bytes > COALESCE_BYTES_MAX:
+            data.records = found.stored()
+        elif found.size_bytes:
+            data.records = found.stored().read()
     except (StorageError, OSError) as error:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
-    data.records = found.records
-    if read_committed and found.records:
+    if read_committed and found.size_bytes:
         data.aborted_transactions = [
             AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
             for aborted in log.aborted_transactions(offset, found.next_offset)

@@ -39,6 +39,10 @@ class Disk:
     def pread(self, fd: int, size_bytes: int, position: int) -> bytes:
         return os.pread(fd, size_bytes, position)
 
+    def sendfile(self, socket_fd: int, fd: int, position: int, size_bytes: int) -> int:
+        """From the page cache into a socket; how many bytes the socket took."""
+        return os.sendfile(socket_fd, fd, position, size_bytes)
+
     def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
         return os.pwrite(fd, data, position)
 

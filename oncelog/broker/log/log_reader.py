@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from oncelog.broker.log import txn_index
 from oncelog.broker.log.batch_scan import CorruptBatch, iter_headers
 from oncelog.broker.log.segment import Segment
+from oncelog.broker.log.stored_batches import StoredBatches
 from oncelog.broker.log.txn_index import AbortedTxn
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import LOG_OVERHEAD, BatchHeader
@@ -31,6 +32,9 @@ class Location(NamedTuple):
     size_bytes: int
     next_offset: int
     """No batch of the range reaches this offset; the offset to read next, or where it would be."""
+
+    def stored(self) -> StoredBatches:
+        return StoredBatches(self.segment, self.position, self.size_bytes)
 
 
 class ReadResult(NamedTuple):

@@ -78,7 +78,7 @@ class PartitionLog(LogWriter):
         return log_reader.read(self, offset, size_bytes_max, end_offset, min_one)
 
     def locate(self, offset: int, *, size_bytes_max: int, end_offset: int, min_one: bool = True) -> Location:
-        """As `read`, but only where the batches lie; `segment.file()` is the descriptor to send from."""
+        """As `read`, but only where the batches lie, to be sent from there."""
         self.check_online()
         return log_reader.locate(self, offset, size_bytes_max, end_offset, min_one)
 

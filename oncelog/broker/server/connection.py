@@ -15,6 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING, cast
 
 from oncelog.broker.server.dispatch import Reply
+from oncelog.broker.server.outgoing import Outgoing
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.framing import FrameBuffer, frame
 
@@ -46,6 +47,7 @@ class Connection(asyncio.BufferedProtocol):
         "_memory",
         "_memory_bytes",
         "_muted_until",
+        "_outgoing",
         "_reading",
         "_replies",
         "_request_count",
@@ -87,6 +89,10 @@ class Connection(asyncio.BufferedProtocol):
     def in_flight(self) -> int:
         return len(self._replies)
 
+    @property
+    def unsent_bytes(self) -> int:
+        return self._outgoing.unsent_bytes
+
     def stalled_seconds(self, now_seconds: float) -> float:
         """For how long the peer has owed us the rest of a request, or the reading of an answer, without getting
         on with it. Whoever wants to know asks every few seconds, so that nothing is noted in between."""
@@ -98,7 +104,7 @@ class Connection(asyncio.BufferedProtocol):
     def _progress_mark(self) -> tuple[int, int] | None:
         """A value that changes when the peer gets on; None while it owes nothing."""
         if self._write_paused:
-            return -1, self._transport.get_write_buffer_size()
+            return -1, self.unsent_bytes
         if self._reading and not self._exclusive and self._frames.buffered_bytes:
             return self._request_count, self._frames.buffered_bytes // PROGRESS_BYTES_MIN
         return None
@@ -106,6 +112,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
+        self._outgoing = Outgoing(self._transport, self.pause_writing, self.resume_writing, self.close)
         peer = transport.get_extra_info("peername")
         self.peer_host = peer[0] if isinstance(peer, tuple) else str(peer)
         self.last_progress = self._listener.monotonic()
@@ -120,6 +127,7 @@ class Connection(asyncio.BufferedProtocol):
         for reply in self._replies:
             reply.cancel()
         self._replies.clear()
+        self._outgoing.close()
         self._memory.forget(self._pump)
         self._memory.change(-self._memory_bytes)
         self._listener.forget(self)
@@ -241,11 +249,7 @@ class Connection(asyncio.BufferedProtocol):
         if reply.failure is not None:
             self.close(reply.failure)
         elif reply.parts is not None and not self.closed:
-            parts = frame(reply.parts)
-            if len(parts) == 1:
-                self._transport.write(parts[0])
-            else:
-                self._transport.writelines(parts)
+            self._outgoing.write(frame(reply.parts))
 
     def _set_reading(self, reading: bool) -> None:
         if reading != self._reading and not self.closed:

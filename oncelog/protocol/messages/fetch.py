@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncelog.protocol.primitives import Int8, Int16, Int32, Int64, Records, String, Uuid
+from oncelog.protocol.primitives import Int8, Int16, Int32, Int64, StoredRecords, String, Uuid
 from oncelog.protocol.schema import Message, Struct, field
 
 
@@ -80,7 +80,7 @@ class PartitionData(Struct):
     snapshot_id: SnapshotId = field("12+", tag=2)
     aborted_transactions: list[AbortedTransaction] | None = field(nullable="4+")
     preferred_read_replica: Int32 = field("11+", default=-1)
-    records: Records | None = field(nullable="0+")
+    records: StoredRecords | None = field(nullable="0+")
 
 
 class FetchableTopicResponse(Struct):

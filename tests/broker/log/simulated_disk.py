@@ -165,6 +165,9 @@ class SimulatedDisk(Disk):
     def pread(self, fd: int, size_bytes: int, position: int) -> bytes:
         return bytes(self.descriptors[fd].data[position : position + size_bytes])
 
+    def sendfile(self, socket_fd: int, fd: int, position: int, size_bytes: int) -> int:
+        return os.write(socket_fd, self.pread(fd, size_bytes, position))
+
     def pwrite(self, fd: int, data: bytes | bytearray | memoryview, position: int) -> int:
         content = bytes(data)
         try:
