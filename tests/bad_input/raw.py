@@ -86,7 +86,8 @@ class RawClient:
     def read_answer(self, request: Message, version: int, sent: int) -> Any:
         """The next answer, which is that to the request sent under this correlation id."""
         payload = self.read_frame()
-        assert payload is not None, "the broker closed the connection instead of answering"
+        if payload is None:
+            raise ConnectionError("the broker closed the connection instead of answering")
         assert request.API_KEY is not None
         correlation_id, response = decode_answer(payload, request.API_KEY, version)
         assert correlation_id == sent
