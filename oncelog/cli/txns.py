@@ -67,6 +67,7 @@ def describe(transactional_id: Id, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, jso
         return
     print(f"{transactional_id}: {described.state}")
     print(f"  producer    {described.producer_id}, epoch {described.epoch}")
+    _print_client(described)
     print(f"  coordinator broker {described.coordinator_id}")
     print(f"  timeout     {duration_text(described.timeout_ms)}")
     if described.partitions:
@@ -165,9 +166,18 @@ def _explain_holder(held: HeldPartition, holder: OpenTransaction) -> None:
     age_ms = _age_ms(transaction.start_ms)
     print(f"  held by     {transaction.transactional_id} ({transaction.state}), since offset {holder.start_offset}")
     print(f"  producer    {holder.producer_id}, epoch {holder.epoch}")
+    _print_client(transaction)
     print(f"  open for    {duration_text(age_ms)}; it is aborted after {duration_text(transaction.timeout_ms)}")
     print(f"  Once it ends, readers go on at {held.stable_offset}; if it aborts, they skip what it wrote.")
     print(f"  To abort it now: oncelog txns abort {transaction.transactional_id}")
+
+
+def _print_client(transaction: DescribedTransaction) -> None:
+    """Apache Kafka does not tell, and then there is nothing to say."""
+    if transaction.client_address == "":
+        print("  client      unknown (before the last restart)")
+    elif transaction.client_address is not None:
+        print(f"  client      {transaction.client_address}, client.id {transaction.client_id!r}")
 
 
 def _age_ms(since_ms: int) -> int:

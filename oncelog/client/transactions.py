@@ -52,6 +52,9 @@ class DescribedTransaction(NamedTuple):
     start_ms: int
     """-1 if it has not begun."""
     partitions: list[TopicPartition]
+    client_address: str | None = None
+    """Whose it is; empty if the broker has not heard of the client since its start, None if it does not tell."""
+    client_id: str | None = None
 
 
 class OpenTransaction(NamedTuple):
@@ -203,6 +206,8 @@ class TransactionAdmin:
             state.transaction_timeout_ms,
             state.transaction_start_time_ms,
             [(topic.topic, partition) for topic in state.topics for partition in topic.partitions],
+            state.client_address,
+            state.client_id,
         )
 
     def _describe_producers(self, topic: str, partition: int) -> list[ProducerState]:

@@ -20,6 +20,8 @@ from typing import Any, ClassVar, NamedTuple
 from oncelog.protocol.primitives import Fixed, Sized
 
 VERSION_MAX = 32767
+OWN_TAG_FIRST = 10_000
+"""Kafka numbers its tagged fields from 0; those from here on are of our making. Who does not know one skips it."""
 
 
 class Versions(NamedTuple):

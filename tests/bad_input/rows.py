@@ -135,7 +135,10 @@ ROWS: dict[int, tuple[str, ...]] = {
         "test_transactions::test_an_end_of_what_is_not_open_or_ended_otherwise_with_an_epoch_for_each",
         "test_transactions::test_requests_while_the_end_is_under_way",
     ),
-    59: ("test_transactions::test_an_end_that_arrives_in_the_next_transaction",),
+    59: (
+        "test_transactions::test_an_end_that_arrives_in_the_next_transaction",
+        "test_transactions::test_a_late_end_is_known_after_the_coordinator_had_to_start_anew",
+    ),
     60: ("test_transactions::test_a_bad_topic_among_the_partitions_to_add",),
     61: (
         "test_transactions::test_markers_of_a_coordinator_that_was_replaced",

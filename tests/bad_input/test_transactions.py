@@ -4,24 +4,20 @@ coordinator. What has nothing to do with the transaction leaves it as it was."""
 from __future__ import annotations
 
 import errno
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from oncelog.protocol.errors import ErrorCode
-from oncelog.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from oncelog.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from oncelog.protocol.messages.end_txn import EndTxnRequest
-from oncelog.protocol.messages.find_coordinator import FindCoordinatorRequest
 from oncelog.protocol.messages.init_producer_id import InitProducerIdRequest
 from oncelog.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from tests.bad_input.conftest import StartBroker, Target
+from tests.bad_input.conftest import ErrorLog, StartBroker, Target
 from tests.bad_input.faulty_disk import FaultyDisk
 from tests.bad_input.live import LiveBroker
 from tests.bad_input.raw import RawClient, wait_until
@@ -35,88 +31,12 @@ from tests.bad_input.requests import (
     produce_codes,
     record,
 )
+from tests.transactions.wire_producer import END, NEW, OLD, TxnProducer
 
-INIT, ADD, MARKERS, OFFSETS = 5, 3, 1, 8
-OLD, NEW = 1, 2
-END = {OLD: 4, NEW: 5}
-"""The version of EndTxn that a client of each generation uses."""
-PRODUCE = {OLD: 11, NEW: 12}
-TRANSACTIONAL_ID_TYPE = 1
+MARKERS, OFFSETS = 1, 8
 READ_COMMITTED = 1
 
-_numbers = itertools.count()
-
 generations = pytest.mark.parametrize("generation", [OLD, NEW], ids=["v1", "v2"])
-
-
-class TxnProducer:
-    """Sends what it is told to; its id and epoch are those that the coordinator gave, until a test changes them."""
-
-    def __init__(self, client: RawClient, generation: int = OLD, name: str | None = None) -> None:
-        self.client = client
-        self.generation = generation
-        self.name = name or f"txn-{next(_numbers)}"
-        find = FindCoordinatorRequest(key_type=TRANSACTIONAL_ID_TYPE, coordinator_keys=[self.name])
-        (found,) = client.call(find, 6).coordinators
-        assert found.error_code == 0
-        started = client.call(InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000), INIT)
-        assert started.error_code == 0
-        self.producer_id, self.epoch = started.producer_id, started.producer_epoch
-        self.sequence = 0
-
-    def batch(self, **options: Any) -> bytearray:
-        identity = {"producer_id": self.producer_id, "producer_epoch": self.epoch, "base_sequence": self.sequence}
-        return batch(**{"transactional": True, **identity, **options})
-
-    def add_request(self, *topics: str, partitions: tuple[int, ...] = (0,)) -> AddPartitionsToTxnRequest:
-        return AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.name,
-            v3_and_below_producer_id=self.producer_id,
-            v3_and_below_producer_epoch=self.epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=list(partitions)) for topic in topics],
-        )
-
-    def add(self, *topics: str, partitions: tuple[int, ...] = (0,), client: RawClient | None = None) -> dict[Any, int]:
-        answer = (client or self.client).call(self.add_request(*topics, partitions=partitions), ADD)
-        return {
-            (topic.name, part.partition_index): part.partition_error_code
-            for topic in answer.results_by_topic_v3_and_below
-            for part in topic.results_by_partition
-        }
-
-    def send(self, topic: str, **options: Any) -> int:
-        """One record as part of the transaction; the code."""
-        if self.generation == OLD:
-            assert self.add(topic) == {(topic, 0): 0}
-        code = self.produce(topic, self.batch(**options))
-        self.sequence += not code
-        return code
-
-    def produce(self, topic: str, records: Any, version: int | None = None) -> int:
-        request = produce(topic, records, transactional_id=self.name)
-        (code,) = produce_codes(self.client.call(request, version or PRODUCE[self.generation]))
-        return code
-
-    def end_request(self, commit: bool = True, **changes: Any) -> EndTxnRequest:
-        fields = {"transactional_id": self.name, "producer_id": self.producer_id, "producer_epoch": self.epoch}
-        return EndTxnRequest(**{**fields, "committed": commit, **changes})
-
-    def end(self, commit: bool = True, *, version: int | None = None, **changes: Any) -> int:
-        answer = self.client.call(
-            self.end_request(commit, **changes), END[self.generation] if version is None else version
-        )
-        if not answer.error_code and self.generation == NEW:
-            assert answer.producer_epoch == self.epoch + 1
-            self.epoch, self.sequence = answer.producer_epoch, 0
-        code: int = answer.error_code
-        return code
-
-    def state(self) -> tuple[str, set[tuple[str, int]]]:
-        (described,) = self.client.call(
-            DescribeTransactionsRequest(transactional_ids=[self.name]), 0
-        ).transaction_states
-        parts = {(topic.topic, index) for topic in described.topics for index in topic.partitions}
-        return described.transaction_state, parts
 
 
 def stable_end(client: RawClient, topic: str) -> int:
@@ -131,7 +51,7 @@ def test_a_marker_that_a_client_makes_itself(client: RawClient, target: Target, 
     """Row 32: not even within its own transaction, of which nothing changes."""
     producer = TxnProducer(client, generation)
     assert producer.send(target.name) == 0
-    forged = producer.batch(control=True)
+    forged = producer.batch(target.name, control=True)
     assert producer.produce(target.name, forged) == ErrorCode.INVALID_RECORD
     marker = batch(record(bytes(6), bytes(4)), control=True, producer_id=producer.producer_id, base_sequence=1)
     assert producer.produce(target.name, marker) == ErrorCode.INVALID_RECORD
@@ -148,7 +68,7 @@ def test_a_plain_write_of_a_producer_with_an_open_transaction(
     """Row 44, first part."""
     producer = TxnProducer(client, generation)
     assert producer.send(target.name) == 0
-    plain = producer.batch(transactional=False)
+    plain = producer.batch(target.name, transactional=False)
     for version in (3, 9, 12):
         answer = client.call(produce(target.name, plain), version)
         assert produce_codes(answer) == [ErrorCode.INVALID_TXN_STATE]
@@ -170,12 +90,11 @@ def test_a_write_to_a_partition_that_is_not_in_the_transaction(
 ) -> None:
     """Row 44, second part: with no transaction open, and with one that has other partitions."""
     producer = TxnProducer(client)
-    assert producer.produce(target.name, producer.batch(), version) == code
+    assert producer.produce(target.name, producer.batch(target.name), version) == code
     other = f"{target.name}-other"
     create_topic(client, other)
     assert producer.send(other) == 0
-    producer.sequence = 0
-    assert producer.produce(target.name, producer.batch(), version) == code
+    assert producer.produce(target.name, producer.batch(target.name), version) == code
     assert producer.state() == ("Ongoing", {(other, 0)})
     assert producer.end() == 0
 
@@ -184,7 +103,7 @@ def test_a_write_to_a_partition_that_is_not_in_the_transaction(
 def test_a_transactional_write_of_nobody(client: RawClient, target: Target, version: int) -> None:
     producer = TxnProducer(client)
     producer.name = "nobody-uses-this-id"
-    assert producer.produce(target.name, producer.batch(), version) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert producer.produce(target.name, producer.batch(target.name), version) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 IDENTITIES: list[dict[str, Any]] = [
@@ -336,6 +255,32 @@ def test_an_end_that_arrives_in_the_next_transaction(
         assert producer.state() == ("Ongoing", {(target.name, 0)})
         assert producer.end(False) == 0
     target.written = 4
+
+
+def test_a_late_end_is_known_after_the_coordinator_had_to_start_anew(
+    start_broker: StartBroker, error_log: ErrorLog
+) -> None:
+    """Row 59: its disk failed, it reads its log again, and the connections are still those of before."""
+    disk = FaultyDisk()
+    disk.broken_directory = "__transaction_state"
+    broker = start_broker({"transaction.state.log.num.partitions": "1"}, disk=disk)
+    with RawClient(broker.port) as older, RawClient(broker.port) as newer:
+        for topic in ("a", "b"):
+            create_topic(older, topic)
+        producer = TxnProducer(older, OLD)
+        assert producer.send("a") == 0
+        late = producer.end_request(True)
+        producer.client = newer
+        assert producer.end(True) == 0
+        assert producer.send("a") == 0
+        disk.write_error = errno.ENOSPC
+        assert producer.add("b") == {("b", 0): ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        disk.write_error = 0
+        assert older.call(late, END[OLD]).error_code == ErrorCode.PRODUCER_FENCED
+        assert producer.state() == ("Ongoing", {("a", 0)})
+        assert producer.end(False) == 0
+    assert any("the coordinator starts anew" in line for line in error_log.lines)
+    error_log.lines.clear()
 
 
 def test_a_bad_topic_among_the_partitions_to_add(client: RawClient, target: Target) -> None:

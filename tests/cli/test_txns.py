@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -13,7 +14,10 @@ from confluent_kafka import KafkaException, Producer
 from oncelog.cli.durations import duration_text
 from oncelog.cli.main import main
 from oncelog.testing import Broker
+from tests.bad_input.raw import RawClient
+from tests.bad_input.requests import create_topic
 from tests.transactions.direct_batches import open_hanging_transaction
+from tests.transactions.wire_producer import NEW, OLD, TxnProducer, port_of
 
 
 class Result(NamedTuple):
@@ -45,9 +49,14 @@ def txns(broker: Broker, capfd: pytest.CaptureFixture[str]) -> Txns:
     return Txns(broker, capfd)
 
 
-def begin(broker: Broker, transactional_id: str, topic: str) -> Producer:
+def begin(broker: Broker, transactional_id: str, topic: str, client_id: str = "rdkafka") -> Producer:
     producer = Producer(
-        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": transactional_id, "log_level": 0}
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "transactional.id": transactional_id,
+            "client.id": client_id,
+            "log_level": 0,
+        }
     )
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -93,16 +102,18 @@ def test_why_stuck_names_the_transaction_that_holds_readers_up(broker: Broker, t
         0,
         "Nothing is held up: every reader can reach the end of stuck (partition 0 at 2).\n",
     )
-    producer = begin(broker, "stuck-open", "stuck")
+    producer = begin(broker, "stuck-open", "stuck", client_id="holder")
     begin(broker, "stuck-behind", "stuck").commit_transaction(30)
     stuck = txns("why-stuck", "stuck:0")
     assert stuck.code == 1
     assert "stuck:0 is readable up to 2, its end is 5: 3 offsets held back" in stuck.out
     assert "held by     stuck-open (Ongoing), since offset 2\n" in stuck.out
+    assert re.search(r"  client      127\.0\.0\.1:\d+, client\.id 'holder'\n", stuck.out)
     assert "oncelog txns abort stuck-open\n" in stuck.out
     (told,) = json.loads(txns("why-stuck", "stuck", "--json").out)
     assert told["held_back"] == 3
-    assert told["open_transactions"][0]["transaction"]["transactional_id"] == "stuck-open"
+    holder = told["open_transactions"][0]["transaction"]
+    assert (holder["transactional_id"], holder["client_id"]) == ("stuck-open", "holder")
     aborted = txns("abort", "stuck-open")
     assert aborted.code == 0
     assert "Aborted the transaction of stuck-open in 1 partition" in aborted.out
@@ -110,6 +121,30 @@ def test_why_stuck_names_the_transaction_that_holds_readers_up(broker: Broker, t
     with pytest.raises(KafkaException):
         producer.commit_transaction(30)
     assert "had no transaction open" in txns("abort", "stuck-open").out
+
+
+@pytest.mark.parametrize("generation", [OLD, NEW], ids=["v1", "v2"])
+def test_after_a_restart_the_client_is_unknown_until_it_goes_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], generation: int
+) -> None:
+    seen = r"  client      127\.0\.0\.1:\d+, client\.id 'raw'\n"
+    unknown = "  client      unknown (before the last restart)\n"
+    with Broker(data_dir=tmp_path) as broker:
+        txns = Txns(broker, capfd)
+        with RawClient(port_of(broker)) as client:
+            create_topic(client, "a")
+            create_topic(client, "b")
+            producer = TxnProducer(client, generation, "survivor")
+            assert producer.send("a") == 0
+            assert re.search(seen, txns("why-stuck", "a").out)
+        broker.restart()
+        assert unknown in txns("why-stuck", "a").out
+        assert unknown in txns("describe", "survivor").out
+        with RawClient(port_of(broker)) as client:
+            producer.client = client
+            assert producer.send("b") == 0
+            assert re.search(seen, txns("why-stuck", "a").out)
+            assert producer.end() == 0
 
 
 def test_one_that_hangs_is_found_and_aborted(broker: Broker, txns: Txns) -> None:

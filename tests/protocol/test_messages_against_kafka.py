@@ -12,7 +12,7 @@ from conformance.reference.schemas import schemas
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.messages import request_class, response_class
 from oncelog.protocol.primitives import ZERO_UUID, Fixed, Sized
-from oncelog.protocol.schema import ArrayType, Field, Message, Struct, StructType, Versions, default_of
+from oncelog.protocol.schema import OWN_TAG_FIRST, ArrayType, Field, Message, Struct, StructType, Versions, default_of
 from tests.protocol.declarations import MESSAGES, name_of
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
@@ -75,6 +75,19 @@ def test_every_declared_field_lives_in_some_version(message: type[Message]) -> N
             assert any(version in field.versions for version in versions), f"{struct.__name__}.{field.name}"
 
 
+def test_fields_of_our_own() -> None:
+    """Tagged, so that clients which do not know them skip them, and absent where nobody sets them."""
+    found = {
+        (message.__name__, field.name)
+        for message in MESSAGES
+        for struct in nested_structs(message)
+        for field in struct.fields()
+        if is_own(field)
+    }
+    names = ("client_address", "client_id")
+    assert found == {("DescribeTransactionsResponse", name) for name in names}
+
+
 def test_every_schema_of_kafka_is_declared_or_left_out_on_purpose() -> None:
     left_out = {name + side for name in CONTROLLER_ONLY | REMOVED for side in ("Request", "Response")}
     assert set(schemas()) == {message.__name__ for message in MESSAGES} | left_out | NOT_DECLARED
@@ -104,12 +117,16 @@ def stable_versions(schema: dict[str, Any]) -> Versions:
     return Versions(valid.first, valid.last - bool(request.get("latestVersionUnstable")))
 
 
+def is_own(field: Field) -> bool:
+    return field.tag is not None and field.tag >= OWN_TAG_FIRST
+
+
 Layout = list[tuple[Any, ...]]
 
 
 def declared_layout(struct: type[Struct], version: int) -> Layout:
     """(name, type, nullable, tag, default) of each field, body first in its order, then tags in theirs."""
-    present = [field for field in struct.fields() if version in field.versions]
+    present = [field for field in struct.fields() if version in field.versions and not is_own(field)]
     rows = []
     for field in present:
         tag = field.tag if version in field.tagged else None

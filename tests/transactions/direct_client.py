@@ -26,6 +26,7 @@ from oncelog.protocol.records.record import Record
 class Connection:
     listener_name = "PLAINTEXT"
     peer_host = "127.0.0.1"
+    peer_address = "127.0.0.1:40000"
     connection_number = 1
 
 

@@ -6,6 +6,7 @@ import inspect
 
 from oncelog.broker.coordinator.transactions.state import ProducerIdentity
 from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.runtime.producers import client_of
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
@@ -24,6 +25,7 @@ async def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> Ad
             frozenset((partition,)),
             now_ms,
             connection=context.peer.connection_number,
+            client=client_of(context),
         ),
     )
     if inspect.isawaitable(reply):

@@ -12,6 +12,7 @@ from oncelog.broker.coordinator.transactions.state import ProducerIdentity
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.enlisting import enlist
 from oncelog.broker.runtime.groups import settled
+from oncelog.broker.runtime.producers import client_of
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -64,7 +65,12 @@ async def _add_for_client(request: AddPartitionsToTxnRequest, context: RequestCo
             context.services.transactions.run(
                 transactional_id,
                 lambda coordinator, now_ms: coordinator.add_partitions(
-                    transactional_id, producer, partitions, now_ms, connection=context.peer.connection_number
+                    transactional_id,
+                    producer,
+                    partitions,
+                    now_ms,
+                    connection=context.peer.connection_number,
+                    client=client_of(context),
                 ),
             )
         )

@@ -1,7 +1,11 @@
-"""DescribeTransactions (key 65, version 0): state and partitions of transactional ids (KIP-664)."""
+"""DescribeTransactions (key 65, version 0): state and partitions of transactional ids (KIP-664).
+
+With tagged fields of our own, which other clients skip, it also says who is behind an id, for `oncelog txns`.
+"""
 
 from __future__ import annotations
 
+from oncelog.broker.coordinator.transactions.memory import Client
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.describe_transactions import (
@@ -10,6 +14,8 @@ from oncelog.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
+
+_UNKNOWN = Client("", "")
 
 
 async def handle(request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
@@ -35,6 +41,7 @@ async def _describe(transactional_id: str, context: RequestContext) -> Transacti
         transaction = shard.coordinator.describe(transactional_id)
     except KafkaError as error:
         return TransactionState(error_code=error.code, transactional_id=transactional_id)
+    client = shard.coordinator.client_of(transactional_id) or _UNKNOWN
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(transaction.partitions):
         topics.setdefault(topic, []).append(index)
@@ -45,5 +52,7 @@ async def _describe(transactional_id: str, context: RequestContext) -> Transacti
         transaction_start_time_ms=transaction.started_ms,
         producer_id=transaction.producer_id,
         producer_epoch=transaction.producer_epoch,
+        client_address=client.address,
+        client_id=client.client_id,
         topics=[TopicData(topic=topic, partitions=indexes) for topic, indexes in topics.items()],
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from oncelog.broker.coordinator.transactions.requests import InitRequest
 from oncelog.broker.coordinator.transactions.state import ProducerIdentity
 from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.producers import run_with_producer_id
+from oncelog.broker.runtime.producers import client_of, run_with_producer_id
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -23,7 +23,11 @@ async def handle(request: InitProducerIdRequest, context: RequestContext) -> Ini
     if request.transactional_id is None:
         return InitProducerIdResponse(producer_id=await services.producer_ids.next_id(), producer_epoch=0)
     init = InitRequest(
-        request.transactional_id, request.transaction_timeout_ms, expected, context.peer.connection_number
+        request.transactional_id,
+        request.transaction_timeout_ms,
+        expected,
+        context.peer.connection_number,
+        client_of(context),
     )
     identity = await run_with_producer_id(
         services,

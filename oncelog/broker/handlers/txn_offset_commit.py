@@ -13,6 +13,7 @@ from oncelog.broker.coordinator.offsets import OffsetEntry
 from oncelog.broker.coordinator.transactions.state import ProducerIdentity
 from oncelog.broker.runtime.enlisting import as_leader_error, enlist, not_enlisted
 from oncelog.broker.runtime.groups import settled
+from oncelog.broker.runtime.producers import client_of
 from oncelog.broker.runtime.shard import TxnOwner
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.txn_offset_commit import (
@@ -116,7 +117,10 @@ async def _enlist(request: TxnOffsetCommitRequest, context: RequestContext) -> V
         return None
     partition = (services.groups.topic, services.groups.partition_of(request.group_id))
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
-    if await settled(enlist(services, request.transactional_id, producer, frozenset((partition,)), adds=adds)):
+    missing = enlist(
+        *(services, request.transactional_id, producer, frozenset((partition,))), adds=adds, client=client_of(context)
+    )
+    if await settled(missing):
         raise not_enlisted()
     return guard
 

@@ -18,6 +18,10 @@ class Peer(Protocol):
     def peer_host(self) -> str: ...
 
     @property
+    def peer_address(self) -> str:
+        """Host and port."""
+
+    @property
     def connection_number(self) -> int:
         """Grows with every connection: of two, the one with the larger number is the newer."""
 

@@ -15,6 +15,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
+    from oncelog.broker.coordinator.transactions.memory import Client
     from oncelog.broker.coordinator.transactions.state import ProducerIdentity, TopicPartition
     from oncelog.broker.runtime.services import Services
 
@@ -36,6 +37,7 @@ def enlist(
     partitions: frozenset[TopicPartition],
     *,
     adds: bool,
+    client: Client | None = None,
 ) -> Missing | Awaitable[Missing]:
     """Verify or add. The partitions that are not in the transaction all the same, or something to await where
     the coordinator's answer takes time. KafkaError if it refuses them all."""
@@ -48,7 +50,9 @@ def enlist(
 
     def operation(coordinator: TransactionCoordinator, now_ms: int) -> Result[Missing]:
         if adds:
-            added = coordinator.add_partitions(transactional_id, producer, partitions, now_ms, client_version=2)
+            added = coordinator.add_partitions(
+                transactional_id, producer, partitions, now_ms, client_version=2, client=client
+            )
             return added.with_reply(_NONE_MISSING)
         return Result(partitions - coordinator.verify_producer(transactional_id, producer).partitions)
 

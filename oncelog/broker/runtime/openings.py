@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.transactions.state import ProducerIdentity
 from oncelog.broker.runtime.enlisting import as_leader_error, enlist, not_enlisted
+from oncelog.broker.runtime.producers import client_of
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.records.batch import read_header
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from oncelog.broker.log.verification import VerificationGuard
     from oncelog.broker.runtime.context import RequestContext
     from oncelog.broker.runtime.enlisting import Missing
-    from oncelog.broker.runtime.services import Services
     from oncelog.protocol.messages.produce import ProduceRequest
     from oncelog.protocol.records.batch import BatchHeader
 
@@ -78,15 +78,19 @@ def open_transactions(request: ProduceRequest, context: RequestContext) -> Openi
             openings.guards[partition] = guard
     if openings.guards:
         assert request.transactional_id is not None
-        _ask(openings, context.services, request.transactional_id, producers.pop(), adds=adds)
+        _ask(openings, context, request.transactional_id, producers.pop(), adds=adds)
     return openings
 
 
 def _ask(
-    openings: Openings, services: Services, transactional_id: str, producer: ProducerIdentity, *, adds: bool
+    openings: Openings, context: RequestContext, transactional_id: str, producer: ProducerIdentity, *, adds: bool
 ) -> None:
     try:
-        missing = enlist(services, transactional_id, producer, frozenset(openings.guards), adds=adds)
+        missing = enlist(
+            *(context.services, transactional_id, producer, frozenset(openings.guards)),
+            adds=adds,
+            client=client_of(context),
+        )
     except KafkaError as error:
         openings.refuse(openings.guards, error)
         return

@@ -1,4 +1,4 @@
-"""Operations of the transaction coordinator that may need a fresh producer id."""
+"""Operations of the transaction coordinator that may need a fresh producer id, and whom they are done for."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from oncelog.broker.coordinator.transactions.memory import Client
 from oncelog.broker.coordinator.transactions.requests import NeedsProducerId
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.contract import Result
     from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
+    from oncelog.broker.runtime.context import RequestContext
     from oncelog.broker.runtime.services import Services
 
+_CLIENT_ID_SIZE_MAX = 255
+
 R = TypeVar("R")
+
+
+def client_of(context: RequestContext) -> Client:
+    """Kept for as long as the transactional id is, so a client id without measure is cut."""
+    return Client(context.peer.peer_address, (context.client_id or "")[:_CLIENT_ID_SIZE_MAX])
 
 
 async def run_with_producer_id(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
+from oncelog.broker.coordinator.transactions.memory import LastSeen
 from oncelog.broker.coordinator.transactions.requests import TransactionSettings
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.coordinators import CoordinatorHost
@@ -42,9 +44,10 @@ def make_transaction_host(services: Services, markers: MarkerWriter) -> Coordina
         in_sync_count_min = min(config.int("transaction.state.log.min.isr"), topic.replication_factor)
         return topic._replace(configs=[*topic.configs, ("min.insync.replicas", str(in_sync_count_min))])
 
+    seen: defaultdict[int, dict[str, LastSeen]] = defaultdict(dict)
     return CoordinatorHost(
         topic,
-        lambda _: TransactionCoordinator(settings),
+        lambda index: TransactionCoordinator(settings, seen[index]),
         broker_id=services.broker_id,
         metadata=services.metadata,
         partitions=services.partitions,

@@ -58,6 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         "closed",
         "connection_number",
         "last_progress",
+        "peer_address",
         "peer_host",
     )
 
@@ -78,7 +79,7 @@ class Connection(asyncio.BufferedProtocol):
         self._stall_mark: tuple[int, int] | None = None
         self._stalled_since = 0.0
         self.closed = False
-        self.peer_host = ""
+        self.peer_host = self.peer_address = ""
         self.last_progress = 0.0
 
     @property
@@ -114,7 +115,10 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES_MAX)
         self._outgoing = Outgoing(self._transport, self.pause_writing, self.resume_writing, self.close)
         peer = transport.get_extra_info("peername")
-        self.peer_host = peer[0] if isinstance(peer, tuple) else str(peer)
+        self.peer_host = self.peer_address = str(peer)
+        if isinstance(peer, tuple):
+            self.peer_host = peer[0]
+            self.peer_address = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
         self.last_progress = self._listener.monotonic()
         if not self._listener.admit(self):
             self.closed = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oncelog.protocol.primitives import Int16, Int32, Int64, String
-from oncelog.protocol.schema import Message, Struct
+from oncelog.protocol.schema import OWN_TAG_FIRST, Message, Struct, field
 
 
 class DescribeTransactionsRequest(Message, api_key=65, versions="0", flexible="0+"):
@@ -24,6 +24,9 @@ class TransactionState(Struct):
     producer_id: Int64
     producer_epoch: Int16
     topics: list[TopicData]
+    client_address: String | None = field(nullable="0+", tag=OWN_TAG_FIRST, default=None)
+    """Who uses the id: ours, and empty if it was not seen since the start of the broker."""
+    client_id: String | None = field(nullable="0+", tag=OWN_TAG_FIRST + 1, default=None)
 
 
 class DescribeTransactionsResponse(Message, api_key=65, versions="0", flexible="0+"):

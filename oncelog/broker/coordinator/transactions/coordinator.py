@@ -33,7 +33,7 @@ from oncelog.broker.coordinator.contract import (
 )
 from oncelog.broker.coordinator.record_codec import decode_record, record_types
 from oncelog.broker.coordinator.transactions.ends import Verdict, check_connection, fenced, judge_end, not_mapped
-from oncelog.broker.coordinator.transactions.memory import TransactionMemory
+from oncelog.broker.coordinator.transactions.memory import Client, LastSeen, TransactionMemory
 from oncelog.broker.coordinator.transactions.requests import (
     EndRequest,
     InitRequest,
@@ -73,8 +73,10 @@ _EXPIRE = ("expire",)
 
 
 class TransactionCoordinator:
-    def __init__(self, settings: TransactionSettings) -> None:
+    def __init__(self, settings: TransactionSettings, seen: dict[str, LastSeen] | None = None) -> None:
+        """`seen` is what a coordinator of this process knew of its clients before it had to start anew."""
         self._settings = settings
+        self._seen = {} if seen is None else seen
         self._transactions: dict[str, Transaction] = {}
         self._memories: dict[str, TransactionMemory] = {}
         self._loaded = False
@@ -95,14 +97,14 @@ class TransactionCoordinator:
             created = Transaction(
                 transactional_id, new_producer_id, 0, request.timeout_ms, State.EMPTY, updated_ms=now_ms
             )
-            self._memory(transactional_id).connection = request.connection
+            self._note_client(self._memory(transactional_id), request.connection, request.client)
             return Result(created.identity, [transaction_record(created)])
         memory = self._memory(transactional_id)
         expected = request.expected
         if expected is not None and (memory.is_being_taken_over or not memory.may_recover(transaction, expected)):
             raise fenced()
         # Whatever else comes from the former owner is known by its epoch from now on.
-        memory.connection = request.connection
+        self._note_client(memory, request.connection, request.client)
         if transaction.state in IDLE:
             initialized = self._initialize(transaction, request, now_ms, new_producer_id)
             return Result(initialized.identity, [transaction_record(initialized)])
@@ -122,14 +124,14 @@ class TransactionCoordinator:
         *,
         client_version: int = 1,
         connection: int = 0,
+        client: Client | None = None,
     ) -> Result[None]:
         transaction = self._check_producer(transactional_id, producer)
         memory = self._memory(transactional_id)
         check_connection(memory, connection, client_version)
         if transaction.state in PREPARED:
             raise _concurrent()
-        if client_version < 2:
-            memory.connection = connection
+        self._note_client(memory, connection if client_version < 2 else memory.seen.connection, client)
         if transaction.state == State.ONGOING:
             if partitions <= transaction.partitions:
                 return Result(None)
@@ -153,7 +155,7 @@ class TransactionCoordinator:
         memory = self._memory(transactional_id)
         verdict = judge_end(transaction, memory, request)
         if request.client_version < 2:
-            memory.connection = request.connection
+            memory.seen.connection = request.connection
         if verdict is Verdict.REPEAT:
             return Result(transaction.identity)
         # The request before a retry may still wait; whichever connection is alive gets the answer.
@@ -213,6 +215,11 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"there is no transactional id {transactional_id!r}")
         return transaction
 
+    def client_of(self, transactional_id: str) -> Client | None:
+        """Who last began or went on with a transaction of this id, if that was since the start of this process."""
+        seen = self._seen.get(transactional_id)
+        return None if seen is None else seen.client
+
     def transactions(self) -> Iterator[Transaction]:
         return iter(self._transactions.values())
 
@@ -227,6 +234,8 @@ class TransactionCoordinator:
         if record.value is None:
             self._transactions.pop(transactional_id, None)
             self._memories.pop(transactional_id, None)
+            if self._loaded:
+                self._seen.pop(transactional_id, None)
             return
         assert isinstance(record.value, TransactionLogValue)
         former = self._transactions.get(transactional_id)
@@ -299,8 +308,14 @@ class TransactionCoordinator:
     def _memory(self, transactional_id: str) -> TransactionMemory:
         memory = self._memories.get(transactional_id)
         if memory is None:
-            memory = self._memories[transactional_id] = TransactionMemory()
+            seen = self._seen.setdefault(transactional_id, LastSeen())
+            memory = self._memories[transactional_id] = TransactionMemory(seen)
         return memory
+
+    def _note_client(self, memory: TransactionMemory, connection: int, client: Client | None) -> None:
+        memory.seen.connection = connection
+        if client is not None:
+            memory.seen.client = client
 
     def _recall(self, former: Transaction, transaction: Transaction) -> None:
         """What can be known of the memory that a restart has wiped out."""

@@ -64,7 +64,7 @@ def not_mapped() -> KafkaError:
 
 
 def check_connection(memory: TransactionMemory, connection: int, client_version: int) -> None:
-    if client_version < 2 and connection < memory.connection:
+    if client_version < 2 and connection < memory.seen.connection:
         raise KafkaError(ErrorCode.PRODUCER_FENCED, "a newer connection was used for this transactional id")
 
 

@@ -1,8 +1,12 @@
-"""What the coordinator remembers of a transactional id without writing it down; it is gone after a restart."""
+"""What the coordinator remembers of a transactional id without writing it down; it is gone after a restart.
+
+`LastSeen` is of the connections of this process and outlives the coordinator in it: after a failure of its disk it
+reads its log anew, and the clients, and what they have sent too late, are still there.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from oncelog.broker.coordinator.transactions.state import NO_EPOCH, ProducerIdentity, State, Transaction
 
@@ -10,17 +14,32 @@ if TYPE_CHECKING:
     from oncelog.broker.coordinator.transactions.requests import InitRequest
 
 
-class TransactionMemory:
-    __slots__ = ("connection", "last_epoch", "timed_out", "waiting")
+class Client(NamedTuple):
+    """Who is at the other end, for people who ask."""
+
+    address: str
+    client_id: str
+
+
+class LastSeen:
+    __slots__ = ("client", "connection")
 
     def __init__(self) -> None:
+        self.connection = 0
+        """The newest connection that was used for the id (KAFKA-17754)."""
+        self.client: Client | None = None
+
+
+class TransactionMemory:
+    __slots__ = ("last_epoch", "seen", "timed_out", "waiting")
+
+    def __init__(self, seen: LastSeen | None = None) -> None:
+        self.seen = seen or LastSeen()
         self.last_epoch = NO_EPOCH
         """The epoch before the last bump, while the client may still have it: because our answer did not reach it
         (KIP-360), or because the transaction was aborted without its knowledge (KIP-588)."""
         self.timed_out = False
         """Whether the last bump was on account of the transaction's timeout."""
-        self.connection = 0
-        """The newest connection that was used for the id (KAFKA-17754)."""
         self.waiting: InitRequest | None = None
         """Who gets the id as soon as what is open has ended."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from oncelog.broker.coordinator.transactions.memory import Client
 from oncelog.broker.coordinator.transactions.state import ProducerIdentity, TopicPartition
 
 
@@ -19,6 +20,7 @@ class InitRequest(NamedTuple):
     expected: ProducerIdentity | None = None
     """What a client that recovers from an error says that it has (KIP-360)."""
     connection: int = 0
+    client: Client | None = None
 
 
 class EndRequest(NamedTuple):
