@@ -173,6 +173,11 @@ class TransactionAdmin:
 
     def _ask_list(self, broker_id: int, request: ListTransactionsRequest) -> ListTransactionsResponse:
         answer = self.cluster.connection(broker_id).send(request, ListTransactionsResponse)
+        if answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION:
+            raise KafkaError(
+                ErrorCode.INVALID_REGULAR_EXPRESSION,
+                "the pattern is none in the syntax of RE2, or the broker was installed without oncelog[regex]",
+            )
         if answer.error_code:
             raise KafkaError(known_code(answer.error_code), f"broker {broker_id} does not list its transactions")
         return answer

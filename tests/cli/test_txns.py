@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -78,6 +79,29 @@ def test_list_and_its_filters(broker: Broker, txns: Txns) -> None:
     wrong = txns("list", "--state", "Sleeping")
     assert (wrong.code, wrong.err) == (1, "oncelog txns: INVALID_REQUEST: there is no state 'Sleeping'\n")
     producer.abort_transaction(30)
+
+
+@pytest.mark.parametrize("pattern", ["(", r"(a)\1", "(?=a)", "x" * 10_000])
+def test_a_pattern_that_is_none(txns: Txns, pattern: str) -> None:
+    refused = txns("list", "--match", pattern)
+    assert refused.code == 1
+    assert refused.err.startswith("oncelog txns: INVALID_REGULAR_EXPRESSION:")
+    assert "oncelog[regex]" in refused.err
+
+
+def test_a_pattern_on_a_broker_without_the_engine(txns: Txns, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    refused = txns("list", "--match", "anything")
+    assert (refused.code, "without oncelog[regex]" in refused.err) == (1, True)
+    assert txns("list").code == 0
+
+
+def test_a_pattern_that_would_take_for_ever(broker: Broker, txns: Txns) -> None:
+    """The engine is linear: a backtracking one would not come back from this."""
+    name = "a" * 200 + "b"
+    begin(broker, name, "list").commit_transaction(30)
+    assert txns("list", "--match", "(a+)+").out == "There are no such transactions.\n"
+    assert json.loads(txns("list", "--match", "(a+)+b", "--json").out)[0]["transactional_id"] == name
 
 
 def test_describe(broker: Broker, txns: Txns) -> None:

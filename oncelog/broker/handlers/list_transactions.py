@@ -5,11 +5,9 @@ KIP-994 adds the filter by duration, KIP-1152 the pattern of the transactional i
 
 from __future__ import annotations
 
-import re
-
+from oncelog.broker.coordinator.regex import matcher
 from oncelog.broker.coordinator.transactions.state import State, Transaction
 from oncelog.broker.runtime.context import RequestContext
-from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -17,11 +15,11 @@ from oncelog.protocol.messages.list_transactions import (
 )
 
 _STATES = {state.title: state for state in State}
-_PATTERN_SIZE_MAX = 1000
 
 
 async def handle(request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
-    pattern = _compile(request.transactional_id_pattern)
+    pattern = request.transactional_id_pattern
+    matches = matcher(pattern) if pattern else None
     states = {_STATES[name] for name in request.state_filters if name in _STATES}
     unknown = [name for name in request.state_filters if name not in _STATES]
     shards = context.services.transactions.shards
@@ -35,7 +33,7 @@ async def handle(request: ListTransactionsRequest, context: RequestContext) -> L
             (not request.state_filters or transaction.state in states)
             and (not request.producer_id_filters or transaction.producer_id in request.producer_id_filters)
             and (request.duration_filter < 0 or age_ms > request.duration_filter)
-            and (pattern is None or pattern.fullmatch(transaction.transactional_id) is not None)
+            and (matches is None or matches(transaction.transactional_id) is not None)
         )
 
     return ListTransactionsResponse(
@@ -51,14 +49,3 @@ async def handle(request: ListTransactionsRequest, context: RequestContext) -> L
             if wanted(transaction)
         ],
     )
-
-
-def _compile(pattern: str | None) -> re.Pattern[str] | None:
-    if not pattern:
-        return None
-    if len(pattern) > _PATTERN_SIZE_MAX:
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, "the pattern is too long")
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None

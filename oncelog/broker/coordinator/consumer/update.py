@@ -29,11 +29,11 @@ from oncelog.broker.coordinator.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from oncelog.broker.coordinator.consumer.regex import check_regex, matching
 from oncelog.broker.coordinator.consumer.settings import ConsumerSettings
 from oncelog.broker.coordinator.consumer.timers import rebalance_timer
 from oncelog.broker.coordinator.consumer.topics import TopicMetadata
 from oncelog.broker.coordinator.effects import Effects
+from oncelog.broker.coordinator.regex import check_regex, matching
 
 logger = logging.getLogger(__name__)
 

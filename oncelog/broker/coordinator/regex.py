@@ -1,12 +1,13 @@
-"""Subscriptions by regular expression, in the syntax of RE2, which Kafka uses as well (KIP-848).
+"""Regular expressions of clients, in the syntax of RE2, which Kafka uses as well: subscriptions (KIP-848), and the
+pattern of transactional ids (KIP-1152).
 
-RE2 matches in time linear in its input, so that an expression of a client cannot stall the broker. Its package is
-optional: a broker without it refuses such subscriptions.
+RE2 matches in time linear in its input, so that an expression cannot stall the broker. Its package is optional: a
+broker without it refuses what needs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
@@ -19,10 +20,16 @@ def check_regex(regex: str) -> None:
     _compile(regex)
 
 
+def matcher(regex: str) -> Callable[[str], object]:
+    """Of whole names. KafkaError for what is no expression."""
+    fullmatch: Callable[[str], object] = _compile(regex).fullmatch
+    return fullmatch
+
+
 def matching(regex: str, topics: Iterable[str]) -> frozenset[str]:
     """Topics whose whole name matches. An expression from the log that cannot be compiled here matches none."""
     try:
-        fullmatch = _compile(regex).fullmatch
+        fullmatch = matcher(regex)
     except KafkaError:
         return frozenset()
     return frozenset(topic for topic in topics if fullmatch(topic))
