@@ -101,11 +101,7 @@ class Broker:
 
     def kill(self) -> None:
         """SIGKILL, as a crash would end it. Only for a broker in a process of its own."""
-        from oncelog.testing.process import BrokerProcess
-
-        running, self._running = self._running, None
-        assert isinstance(running, BrokerProcess), "only Broker(subprocess=True) can be killed"
-        running.kill()
+        self._take_process("killed").kill()
 
     @property
     def clock(self) -> BrokerClock:
@@ -119,16 +115,22 @@ class Broker:
 
     def wait_for_crash(self) -> None:
         """Until an injected crash has ended the broker; then it can be started again."""
-        from oncelog.testing.process import BrokerProcess
-
-        running, self._running = self._running, None
-        assert isinstance(running, BrokerProcess), "only Broker(subprocess=True) can crash"
-        running.wait()
+        self._take_process("crashed").wait()
 
     def restart(self) -> None:
         """Start again on the same data and port, after stopping what still runs."""
         self.stop()
         self.start()
+
+    def _take_process(self, fate: str) -> BrokerProcess:
+        """The process, which from then on is nobody's."""
+        from oncelog.testing.process import BrokerProcess
+
+        running = self._running
+        if not isinstance(running, BrokerProcess):
+            raise RuntimeError(f"only a Broker(subprocess=True) that runs can be {fate}")
+        self._running = None
+        return running
 
     def _command(self, name: str, arguments: dict[str, Any]) -> Any:
         assert self._running is not None, "the broker is not running"

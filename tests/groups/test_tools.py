@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from members import Admin, ConfluentMember, until
@@ -28,22 +29,26 @@ RESETS = (
 
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(missing() is not None, reason="Java or Maven is missing")
-def test_tool_says_the_same_of_both_brokers() -> None:
+def test_tool_says_the_same_of_both_brokers(tmp_path: Path) -> None:
     with ApacheKafka() as kafka, Broker() as broker, ThreadPoolExecutor() as pool:
-        theirs = pool.submit(observe, kafka.bootstrap_servers)
-        ours = pool.submit(observe, broker.bootstrap_servers)
+        theirs = pool.submit(observe, kafka.bootstrap_servers, tmp_path)
+        ours = pool.submit(observe, broker.bootstrap_servers, tmp_path)
         for expected, got in zip(theirs.result(), ours.result(), strict=True):
             assert got == expected
 
 
-def observe(address: str) -> list[tuple[str, list[str]]]:
+def observe(address: str, tmp_path: Path) -> list[tuple[str, list[str]]]:
     """Each command with the lines that it prints."""
+    exported = tmp_path / f"{address.replace(':', '-')}.csv"
     outputs: list[tuple[str, list[str]]] = []
 
     def groups(*options: str) -> None:
         done = run_tool("kafka-consumer-groups", "--bootstrap-server", address, *options)
         outputs.append(
-            (" ".join(options).replace(admin.topic, "TOPIC"), _lines(done.stdout + done.stderr, admin.topic))
+            (
+                " ".join(options).replace(admin.topic, "TOPIC").replace(str(exported), "FILE"),
+                _lines(done.stdout + done.stderr, admin.topic),
+            )
         )
 
     admin = _Scenario(address)
@@ -65,6 +70,10 @@ def observe(address: str) -> list[tuple[str, list[str]]]:
         groups("--reset-offsets", "--group", "g", "--topic", admin.topic, *reset, "--dry-run")
     groups("--reset-offsets", "--group", "g", "--topic", f"{admin.topic}:1", "--to-offset", "2", "--execute")
     groups("--describe", "--all-groups", "--offsets")
+    groups("--reset-offsets", "--group", "g", "--all-topics", "--shift-by", "1", "--export")
+    exported.write_text(f'"{admin.topic}",0,1\n"{admin.topic}",1,4\n')
+    groups("--reset-offsets", "--group", "g", "--from-file", str(exported), "--execute")
+    groups("--reset-offsets", "--all-groups", "--topic", f"{admin.topic}:7", "--to-earliest", "--execute")
     groups("--delete-offsets", "--group", "g", "--topic", f"{admin.topic}:0")
     groups("--describe", "--group", "g", "--offsets")
     groups("--delete", "--group", "g")

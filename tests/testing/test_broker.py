@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,13 @@ def test_what_was_acknowledged_survives_a_kill() -> None:
             broker.kill()
             broker.start()
         assert consume(broker, 5) == [b"%d" % index for index in range(5)]
+
+
+def test_a_broker_in_ones_own_process_cannot_be_killed() -> None:
+    with Broker() as broker:
+        with pytest.raises(RuntimeError, match="subprocess=True"):
+            broker.kill()
+        assert broker.pid == os.getpid()
 
 
 def test_a_directory_of_ones_own_outlives_the_broker(tmp_path: Path) -> None:

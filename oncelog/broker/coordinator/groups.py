@@ -12,6 +12,7 @@ with its kind.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from oncelog.broker.coordinator.classic.groups import ClassicGroups
@@ -51,6 +52,8 @@ from oncelog.protocol.messages.leave_group import LeaveGroupResponse, MemberIden
 from oncelog.protocol.messages.list_groups import ListedGroup
 from oncelog.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from oncelog.protocol.primitives import ZERO_UUID
+
+logger = logging.getLogger(__name__)
 
 RECORD_TYPES: RecordTypes = record_types(
     (OffsetCommitKey, OffsetCommitValue),
@@ -165,6 +168,7 @@ class GroupCoordinator:
         effects = Effects(now_ms)
         self._existing(group_id).check_delete()
         self._delete(group_id, effects)
+        logger.info("group %s is deleted", group_id)
         return effects.result(DeletableGroupResult(group_id=group_id))
 
     # -- offsets ---------------------------------------------------------------------------------------------
