@@ -123,6 +123,7 @@ class Partition:
     def when_safe(self, offset: int, callback: AckCallback) -> None:
         """Call back once everything below `offset` is safe, or never can be. Not for what already is."""
         self._acks.add(offset, callback)
+        self._flusher.hurry(self)
 
     def flushed(self) -> None:
         self._advance(self.log.flushed_offset)
@@ -173,7 +174,8 @@ class Partition:
     def _appended(self, size_bytes: int) -> None:
         self._appended_bytes += size_bytes
         if self._flush_on_ack:
-            self._flusher.mark_dirty(self)
+            # Whoever waits for its own records says so after the append.
+            self._flusher.mark_dirty(self, awaited=bool(self.fetch_waiters))
             return
         log = self.log
         self._advance(log.end_offset)

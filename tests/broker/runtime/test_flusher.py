@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
+
+import pytest
 
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.runtime.flusher import PARTITIONS_AT_ONCE, Flusher
@@ -104,4 +107,29 @@ async def test_many_partitions_do_not_hold_their_files_at_the_same_time() -> Non
     await flusher.drain()
     assert max(counts) == PARTITIONS_AT_ONCE
     assert all(partition.flushed_count == 1 for partition in partitions)
+    flusher.close()
+
+
+async def test_what_nobody_waits_for_stays_out_of_the_way() -> None:
+    flusher, awaited, other = Flusher(), FakePartition(), FakePartition()
+    flusher.mark_dirty(other)
+    flusher.mark_dirty(awaited, awaited=True)
+    while not awaited.flushed_count:
+        await asyncio.sleep(0)
+    assert other.flushed_count == 0 or flusher._put_off_timer is None
+    # It comes by itself.
+    while not other.flushed_count:
+        await asyncio.sleep(0)
+    flusher.close()
+
+
+async def test_who_begins_to_wait_is_served_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oncelog.broker.runtime.flusher.PUT_OFF_SECONDS", 1e6)
+    flusher, partition, clean = Flusher(), FakePartition(), FakePartition()
+    flusher.mark_dirty(partition)
+    flusher.hurry(clean)
+    flusher.hurry(partition)
+    while not partition.flushed_count:
+        await asyncio.sleep(0)
+    assert clean.flushed_count == 0
     flusher.close()
