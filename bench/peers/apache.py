@@ -50,7 +50,6 @@ class Apache(Peer):
             assert self.is_running, f"{self.name} ended at its start"
 
     def format(self) -> None:
-        """What `kafka-storage format` does before the very first start, which is no part of a start's time."""
         self._kafka = ApacheKafka(self._settings, heap="1g", jvm_options=_JVM, start_timeout_s=READY_TIMEOUT_S)
         self._kafka.format()
 

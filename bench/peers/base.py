@@ -37,6 +37,10 @@ class Peer(ABC):
     @abstractmethod
     def is_running(self) -> bool: ...
 
+    def format(self) -> None:
+        """What must precede the very first start and is no part of its time."""
+        return
+
     @abstractmethod
     def start(self) -> None: ...
 

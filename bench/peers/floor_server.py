@@ -23,7 +23,7 @@ _API_VERSIONS, _PRODUCE, _FETCH, _METADATA, _INIT_PRODUCER_ID = 18, 0, 1, 3, 22
 # Fetch is only named: without it librdkafka believes that the broker is too old for today's batches.
 _VERSIONS = ((_PRODUCE, 7, 7), (_FETCH, 4, 4), (_METADATA, 1, 1), (_API_VERSIONS, 0, 0), (_INIT_PRODUCER_ID, 0, 0))
 _UNSUPPORTED_VERSION = 35
-_BUFFER_BYTES = 4 << 20
+_BUFFER_BYTES = 1 << 17
 _HEAD = struct.Struct(">ihhih")
 _BATCH = struct.Struct(">qiibIhi")
 

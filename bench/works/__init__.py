@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 from bench.case import Work
+from bench.works.biglog import BigLog
 from bench.works.consume import Consume
+from bench.works.groups import Groups
+from bench.works.growth import IdleConnections, Partitions
+from bench.works.java import Java
 from bench.works.latency import Latency
 from bench.works.produce import Produce
+from bench.works.requests import Connections, Requests
+from bench.works.saturate import Saturate
+from bench.works.start import Memory, Start
 from bench.works.transactions import Transactions
 from bench.works.transform import Transform
 
-WORKS: dict[str, Work] = {work.name: work for work in (Produce(), Consume(), Latency(), Transactions(), Transform())}
+# Memory is measured of peers that have done the work before it; the works after it have peers of their own.
+_ORDER: tuple[type[Work], ...] = (
+    Produce,
+    Consume,
+    Latency,
+    Transactions,
+    Transform,
+    Java,
+    Connections,
+    Requests,
+    Saturate,
+    Groups,
+    IdleConnections,
+    Memory,
+    Start,
+    Partitions,
+    BigLog,
+)
+WORKS: dict[str, Work] = {work.name: work() for work in _ORDER}
