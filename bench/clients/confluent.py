@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from bench.clients import wire
 from bench.peers.base import Peer
 
 FLUSH_TIMEOUT_S = 120.0
@@ -46,6 +47,7 @@ def create_topic(peer: Peer, name: str, partitions: int, settings: Mapping[str, 
         admin = _admin(peer)
         for future in admin.create_topics([new], operation_timeout=60).values():
             future.result(90)
+        wire.end_offsets(peer.bootstrap_servers, name, partitions)
 
 
 def delete_topic(peer: Peer, name: str) -> None:

@@ -30,6 +30,8 @@ PRODUCE, FETCH, METADATA, LIST_OFFSETS = 7, 11, 7, 5
 ANSWER_TIMEOUT_S = 60.0
 _RECEIVE_BYTES = 1 << 20
 _LATEST = -1
+# UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: what a new partition answers for a moment.
+_NOT_YET = {3, 5, 6}
 _SIZE = struct.Struct(">i")
 
 
@@ -67,7 +69,9 @@ def metadata_frame(topic: str) -> bytes:
 
 
 def list_offsets_frame(topic: str, partition: int, timestamp_ms: int = _LATEST) -> bytes:
-    return frame(_list_offsets(topic, partition, timestamp_ms), LIST_OFFSETS)
+    wanted = ListOffsetsPartition(partition_index=partition, timestamp=timestamp_ms)
+    topics = [ListOffsetsTopic(name=topic, partitions=[wanted])]
+    return frame(ListOffsetsRequest(replica_id=-1, topics=topics), LIST_OFFSETS)
 
 
 def frame(request: Message, version: int) -> bytes:
@@ -88,25 +92,38 @@ def is_ready(address: str) -> bool:
         link.close()
 
 
-def end_offset(address: str, topic: str, partition: int = 0) -> int:
+def end_offset(address: str, topic: str) -> int:
+    """Of the topic's first partition."""
+    return end_offsets(address, topic, 1)[0]
+
+
+def end_offsets(address: str, topic: str, partitions: int) -> list[int]:
+    """Of the topic's first partitions; waits for those that were just created and have no leader yet."""
+    wanted = [ListOffsetsPartition(partition_index=index, timestamp=_LATEST) for index in range(partitions)]
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=wanted)])
+    deadline = time.monotonic() + ANSWER_TIMEOUT_S
     link = Link(address)
     try:
-        answer = link.ask(_list_offsets(topic, partition, _LATEST), LIST_OFFSETS).topics[0].partitions[0]
+        while True:
+            answers = sorted(link.ask(request, LIST_OFFSETS).topics[0].partitions, key=lambda one: one.partition_index)
+            codes = {answer.error_code for answer in answers} - {0}
+            if not codes:
+                return [int(answer.offset) for answer in answers]
+            if codes - _NOT_YET or time.monotonic() > deadline:
+                raise WireError(f"ListOffsets of {topic} answered with errors {sorted(codes)}")
+            time.sleep(0.01)
     finally:
         link.close()
-    if answer.error_code:
-        raise WireError(f"ListOffsets of {topic}-{partition} answered with error {answer.error_code}")
-    return int(answer.offset)
 
 
 def fill(address: str, topic: str, partitions: int, megabytes: float, record_bytes: int, batch_bytes: int) -> int:
     """Appends that much to the partitions in turn, in batches of the same size for every peer; the records' count."""
     per_batch = max(1, batch_bytes // record_bytes)
     count = max(partitions, round(megabytes * 1e6 / (per_batch * record_bytes)))
-    before = sum(end_offset(address, topic, partition) for partition in range(partitions))
+    before = sum(end_offsets(address, topic, partitions))
     frames = [produce_frame(topic, partition, batch(per_batch, record_bytes)) for partition in range(partitions)]
     drive(address, [frames], window=4, requests=count)
-    after = sum(end_offset(address, topic, partition) for partition in range(partitions))
+    after = sum(end_offsets(address, topic, partitions))
     if after - before != count * per_batch:
         raise WireError(f"{count * per_batch} records were sent to {topic}, and it has {after - before} of them")
     return count * per_batch
@@ -132,11 +149,6 @@ def idle_connections(address: str, count: int) -> Iterator[None]:
     with _connected(address, [[hello]] * count) as connections:
         _Loop(connections, 1, count).run(ANSWER_TIMEOUT_S)
         yield
-
-
-def _list_offsets(topic: str, partition: int, timestamp_ms: int) -> ListOffsetsRequest:
-    wanted = ListOffsetsPartition(partition_index=partition, timestamp=timestamp_ms)
-    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])])
 
 
 class _Connection:

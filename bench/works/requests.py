@@ -68,7 +68,7 @@ def check_all_arrived(peer: Peer, topic: str, count: int, partitions: int = _PAR
     """Every answer was an ack and not an error, where the peer can be asked."""
     if not peer.creates_topics:
         return
-    found = sum(wire.end_offset(peer.bootstrap_servers, topic, partition) for partition in range(partitions))
+    found = sum(wire.end_offsets(peer.bootstrap_servers, topic, partitions))
     if found != count:
         raise WireError(f"{count} requests were answered, and the log has {found} of their records")
 
