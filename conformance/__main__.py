@@ -16,7 +16,7 @@ from conformance.brokers import APACHE, ONCELOG, open_broker
 from conformance.card import compare_cell, compare_clients, compare_wire, judge_clients, judge_wire, observe, render
 from conformance.clients import CLIENTS
 from conformance.scenarios import SCENARIOS
-from conformance.wire.compare import advertised
+from conformance.wire.compare import gaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -90,11 +90,10 @@ def _conclude(verdict: Verdict) -> int:
 
 
 def _check_coverage(report: Report, pattern: str) -> int:
-    left = advertised() - report.cells.keys()
-    if left and pattern == "*":
-        print("not asked:", ", ".join(f"{key.camel} v{version}" for key, version in sorted(left)))
-        return 1
-    return 0
+    missing = gaps(report.asked) if pattern == "*" else []
+    for gap in missing:
+        print(f"not asked: {gap}")
+    return 1 if missing else 0
 
 
 def _tell(line: str) -> None:

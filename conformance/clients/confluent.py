@@ -218,7 +218,8 @@ class ConfluentConsumer:
 
     def commit(self) -> Json:
         with _errors():
-            return sorted([part.partition, part.offset] for part in self.consumer.commit(asynchronous=False) or ())
+            committed = self.consumer.commit(asynchronous=False) or ()
+        return [list(place) for place in sorted((part.partition, part.offset) for part in committed)]
 
     def committed(self, partition: int) -> Json:
         with _errors():

@@ -1,11 +1,11 @@
-"""Runs the cases on two brokers at once and collects coverage and differences."""
+"""Runs the cases on two brokers at once and collects what was asked and what differs."""
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,16 +13,20 @@ from conformance.observations import Difference, differences
 from conformance.wire.good_requests import good_request
 from conformance.wire.listed import Found
 from conformance.wire.mutations import changed, mutations
+from conformance.wire.rows import ROWS
 from conformance.wire.state import prepare
 from conformance.wire.talk import Step, Talk
 from oncelog.broker.handlers import APIS
 from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.messages import request_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 Cell = tuple[ApiKey, int]
 AUTO_CREATE_IS_ASKED_FOR_SINCE = 4
+GOOD = "good"
+BROKE_OFF = "the dialogue broke off"
 
 
 class Case(NamedTuple):
@@ -34,6 +38,8 @@ class Report(NamedTuple):
     steps: int
     cells: dict[Cell, int]
     """Requests by API and version."""
+    asked: dict[str, set[str]]
+    """Labels of the requests, by case."""
     found: list[Found]
 
 
@@ -61,7 +67,7 @@ def generated_cases() -> Iterator[Case]:
 
 def _mutate(talk: Talk, key: ApiKey, version: int) -> None:
     first = good_request(key, talk, version)
-    talk.say(first, version, "good")
+    talk.say(first, version, GOOD)
     for label, path, value in mutations(first, version):
         talk.names.forget()
         request = changed(good_request(key, talk, version), path, value)
@@ -73,15 +79,16 @@ def _mutate(talk: Talk, key: ApiKey, version: int) -> None:
 
 def run_cases(cases: Iterable[Case], expected: str, actual: str, tell: Callable[[str], None] = print) -> Report:
     """Both brokers are prepared, and then asked the same, each by a thread."""
-    report = Report(0, {}, [])
+    report = Report(0, {}, {}, [])
     talks = [Talk(expected), Talk(actual)]
     count = 0
     with ThreadPoolExecutor(2) as pool:
         try:
             list(pool.map(prepare, talks))
             for case in cases:
-                left, right = pool.map(partial(_play, case), talks)
+                left, right = pool.map(partial(play, case), talks)
                 count += len(left)
+                report.asked[case.name] = {step.label for step in left}
                 for step in left:
                     cell = (step.api, step.version)
                     report.cells[cell] = report.cells.get(cell, 0) + 1
@@ -95,14 +102,29 @@ def run_cases(cases: Iterable[Case], expected: str, actual: str, tell: Callable[
     return report._replace(steps=count)
 
 
-def _play(case: Case, talk: Talk) -> list[Step]:
+def play(case: Case, talk: Talk) -> list[Step]:
     talk.begin(case.name)
     try:
         case.run(talk)
     except Exception:
         # A dialogue that cannot go on is told as a difference at the step that it did not reach.
-        talk.steps.append(Step(ApiKey.API_VERSIONS, 0, "the dialogue broke off", traceback.format_exc()))
+        talk.steps.append(Step(ApiKey.API_VERSIONS, 0, BROKE_OFF, traceback.format_exc()))
     return talk.steps
+
+
+def gaps(asked: Mapping[str, Collection[str]]) -> list[str]:
+    """What a whole run has to ask, and these labels by case show that it did not."""
+    missing = []
+    for key, version in sorted(advertised()):
+        name = f"{key.camel}.{version}"
+        labels = asked.get(name, ())
+        if GOOD not in labels:
+            missing.append(f"{name}: no good request")
+        if len(labels) < 2 and any(version in field.versions for field in request_class(key).fields()):
+            missing.append(f"{name}: no bad request")
+    names = [f"{case}: {label}" for case, labels in asked.items() for label in labels]
+    missing += [f"row {row}: {pattern}" for row, pattern in ROWS.items() if not fnmatch.filter(names, pattern)]
+    return missing
 
 
 def folded(found: Iterable[Difference]) -> list[Difference]:
@@ -152,4 +174,4 @@ def wire_cases(pattern: str = "*") -> list[Case]:
     """All cases whose name fits the pattern."""
     from conformance.wire.dialogues import dialogue_cases
 
-    return [case for case in (*generated_cases(), *dialogue_cases()) if fnmatchcase(case.name, pattern)]
+    return [case for case in (*generated_cases(), *dialogue_cases()) if fnmatch.fnmatchcase(case.name, pattern)]

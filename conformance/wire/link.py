@@ -42,9 +42,13 @@ class Link:
 
     def exchange(self, payload: bytes) -> bytes:
         """Send a frame of these bytes and return the frame that comes back."""
+        return self.exchange_bytes(_SIZE.pack(len(payload)) + payload)
+
+    def exchange_bytes(self, data: bytes) -> bytes:
+        """Send bytes that may be no frame, and return the frame that comes back."""
         connection = self._socket or self._connect()
         try:
-            connection.sendall(_SIZE.pack(len(payload)) + payload)
+            connection.sendall(data)
             (size_bytes,) = _SIZE.unpack(self._read(connection, _SIZE.size))
             return self._read(connection, size_bytes)
         except TimeoutError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from conformance.wire.link import Link, NoAnswer
+from conformance.wire.link import Link, NoAnswer, decode_answer
 from conformance.wire.normalise import Names, plain
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -68,13 +68,17 @@ class Talk:
         self.steps.append(Step(ApiKey(request.API_KEY), version, label, seen))
         return answer
 
-    def exchange(self, payload: bytes, api: ApiKey, version: int, label: str, *, decode: bool = True) -> None:
-        """Send bytes that may be no request at all, and write down the answer."""
-        from conformance.wire.link import decode_answer
+    def exchange(self, payload: bytes, api: ApiKey, version: int, label: str) -> None:
+        """Send a frame that may be no request at all, and write down the answer."""
+        self._exchange(self._link.exchange, payload, api, version, label)
 
+    def exchange_bytes(self, data: bytes, api: ApiKey, version: int, label: str) -> None:
+        """Send bytes that may be no frame, and write down the answer, of which none is expected."""
+        self._exchange(self._link.exchange_bytes, data, api, version, label)
+
+    def _exchange(self, exchange: Callable[[bytes], bytes], data: bytes, api: ApiKey, version: int, label: str) -> None:
         try:
-            frame = self._link.exchange(payload)
-            seen: Json = plain(decode_answer(frame, api, version), version, self.names) if decode else "an answer"
+            seen: Json = plain(decode_answer(exchange(data), api, version), version, self.names)
         except NoAnswer as error:
             seen = str(error)
         self.steps.append(Step(api, version, label, seen))

@@ -64,7 +64,7 @@ def run(broker: Broker, *arguments: str, capsys: pytest.CaptureFixture[str]) -> 
 def test_list(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(broker, "list", capsys=capsys)
     assert code == 0
-    assert out.splitlines()[1].split() == ["readers", "Classic", "Empty", "consumer"]
+    assert out.splitlines()[1].split() == ["readers", "classic", "Empty", "consumer"]
 
 
 @pytest.mark.parametrize(("offset", "lag"), [(32, 0), (31, 1), (11, 10), (0, 20)])

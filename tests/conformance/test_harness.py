@@ -131,7 +131,7 @@ def test_a_client_sees_a_seeded_fault(
     right = seed(ApiKey.LIST_OFFSETS, offset_by_one)
     cell = compare_cell("confluent", "list_offsets", healthy, right, fast=True)
     assert cell.found
-    card = render([cell], Verdict(cell.found, [], {}), Report(0, {}, []), Verdict([], [], {}))
+    card = render([cell], Verdict(cell.found, [], {}), Report(0, {}, {}, []), Verdict([], [], {}))
     assert f"**{len(cell.found)} red**" in card
 
 
@@ -178,5 +178,5 @@ def test_what_a_client_has_no_call_for_is_not_counted() -> None:
 
 def test_a_skipped_cell_says_why() -> None:
     cell = CellResult("confluent", "restart", 0, [], "the broker belongs to somebody else")
-    card = render([cell], Verdict([], [], {}), Report(0, {}, []), Verdict([], [], {}))
+    card = render([cell], Verdict([], [], {}), Report(0, {}, {}, []), Verdict([], [], {}))
     assert "- confluent, restart: the broker belongs to somebody else" in card

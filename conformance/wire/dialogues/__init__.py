@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from conformance.wire.compare import Case
+from conformance.wire.dialogues.bad_batches import bad_batches
 from conformance.wire.dialogues.classic_groups import classic_group, list_groups, static_member, two_classic_members
 from conformance.wire.dialogues.committed_offsets import offsets
 from conformance.wire.dialogues.configs import configs, describe_configs, quotas
@@ -38,6 +39,7 @@ def dialogue_cases() -> Iterator[Case]:
         (ApiKey.CONSUMER_GROUP_HEARTBEAT, static_consumer),
         (ApiKey.OFFSET_COMMIT, offsets),
         (ApiKey.PRODUCE, sequences),
+        (ApiKey.PRODUCE, bad_batches),
         (ApiKey.FETCH, fetch_session),
         (ApiKey.FETCH, fetch_offsets),
         (ApiKey.LIST_OFFSETS, list_offsets),

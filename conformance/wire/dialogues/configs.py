@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def configs(talk: Talk, version: int) -> None:
     """Operations set, delete, append and subtract, on each kind of resource, right and wrong."""
     api = D.incremental_alter_configs
-    topic = talk.create_topic(talk.fresh("topic"))
+    topic, group = talk.create_topic(talk.fresh("topic")), talk.fresh("group")
 
     def alter(label: str, kind: int, name: str, *changes: tuple[str, int, str | None], validate: bool = False) -> None:
         configs = [api.AlterableConfig(name=key, config_operation=how, value=value) for key, how, value in changes]
@@ -47,21 +47,21 @@ def configs(talk: Talk, version: int) -> None:
     alter("a broker, back", 4, "1", ("log.cleaner.threads", 1, None))
     alter("another broker", 4, "2", ("log.cleaner.threads", 0, "2"))
     alter("a broker that is no number", 4, "one", ("log.cleaner.threads", 0, "2"))
-    alter("a group", 32, "w-some-group", ("consumer.session.timeout.ms", 0, "50000"))
-    alter("a group's bad value", 32, "w-some-group", ("consumer.session.timeout.ms", 0, "1"))
+    alter("a group", 32, group, ("consumer.session.timeout.ms", 0, "50000"))
+    alter("a group's bad value", 32, group, ("consumer.session.timeout.ms", 0, "1"))
     alter("an unknown kind", 3, "x", ("a", 0, "1"))
     seen = D.describe_configs
-    talk.wait_until(lambda: _group_session_ms(talk) == "50000", "the group's setting is told")
-    for label, kind, name in (("the topic", 2, topic), ("the group", 32, "w-some-group")):
+    talk.wait_until(lambda: _group_session_ms(talk, group) == "50000", "the group's setting is told")
+    for label, kind, name in (("the topic", 2, topic), ("the group", 32, group)):
         resource = seen.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
         request = seen.DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
         talk.say(request, 4, f"describe {label}")
 
 
-def _group_session_ms(talk: Talk) -> str | None:
-    """Kafka's broker hears of a setting behind the answer."""
+def _group_session_ms(talk: Talk, group: str) -> str | None:
+    """Kafka's broker hears of settings behind the answers, in their order; this one is the last."""
     resource = D.describe_configs.DescribeConfigsResource(
-        resource_type=32, resource_name="w-some-group", configuration_keys=["consumer.session.timeout.ms"]
+        resource_type=32, resource_name=group, configuration_keys=["consumer.session.timeout.ms"]
     )
     (result,) = talk.ask(D.describe_configs.DescribeConfigsRequest(resources=[resource]), 4).results
     value: str | None = result.configs[0].value
@@ -83,6 +83,11 @@ def quotas(talk: Talk, version: int) -> None:
         parts = [asked.ComponentData(entity_type=kind, match_type=how, match=of) for kind, how, of in components]
         talk.say(asked.DescribeClientQuotasRequest(components=parts, strict=strict), version, label)
 
+    def is_set(client: str) -> bool:
+        component = asked.ComponentData(entity_type="client-id", match_type=0, match=client)
+        request = asked.DescribeClientQuotasRequest(components=[component], strict=True)
+        return bool(talk.ask(request, version).entries)
+
     alter("try", {"client-id": name}, "producer_byte_rate", validate=True)
     alter("set", {"client-id": name}, "producer_byte_rate")
     alter("set for a user and a client", {"user": "w-user", "client-id": name}, "consumer_byte_rate")
@@ -95,6 +100,9 @@ def quotas(talk: Talk, version: int) -> None:
     alter("an address", {"ip": "127.9.9.9"}, "connection_creation_rate", 1000.0)
     alter("a bad address", {"ip": "nowhere..x"}, "connection_creation_rate", 1000.0)
     alter("an address and a user", {"ip": "127.9.9.9", "user": "w-user"}, "connection_creation_rate", 1000.0)
+    alter("the last to be set", {"client-id": f"{name}-last"}, "producer_byte_rate")
+    # Kafka's broker hears of quotas behind the answers, in their order.
+    talk.wait_until(lambda: is_set(f"{name}-last"), "the quotas are told")
     describe("by client", ("client-id", 0, name))
     describe("by client, strictly", ("client-id", 0, name), strict=True)
     describe("any user", ("user", 2, None))
@@ -107,6 +115,7 @@ def quotas(talk: Talk, version: int) -> None:
     describe("all")
     alter("remove", {"client-id": name}, "producer_byte_rate", remove=True)
     alter("remove what is not set", {"client-id": name}, "producer_byte_rate", remove=True)
+    talk.wait_until(lambda: not is_set(name), "the quota is gone")
     describe("after removal", ("client-id", 0, name), strict=True)
 
 

@@ -78,6 +78,10 @@ def consumer_group(talk: Talk, version: int) -> None:
         talk.say(_beat(group, one, 0, subscribed_topic_regex="w-pl.*", **regex), version, "join by pattern")
         talk.say(_beat(group, one, -1), version, "leave what was joined by pattern")
         talk.say(_beat(talk.fresh("group"), one, 0, subscribed_topic_regex="(", **regex), version, "a bad pattern")
+        group = talk.fresh("group")
+        slow = _beat(group, one, 0, subscribed_topic_regex="(a+)+$", **regex)
+        talk.say(slow, version, "row 68: a pattern that takes other engines exponential time")
+        talk.say(_beat(group, one, -1), version, "leave that pattern")
 
 
 def static_consumer(talk: Talk, version: int) -> None:

@@ -76,6 +76,13 @@ def sequences(talk: Talk, version: int) -> None:
     for internal in ("__consumer_offsets", "__transaction_state"):
         talk.say(produce_request(talk, internal, batch(b"a")), version, f"to {internal}")
     talk.say(produce_request(talk, state.COMPACT, batch(b"a", key=None)), version, "no key in a compacted topic")
+    talk.say(
+        produce_request(talk, state.COMPACT, batch(b"a", b"b", key=None, compression=Compression.GZIP)),
+        version,
+        "two without a key in a compacted topic",
+    )
+    timely = talk.create_topic(talk.fresh("topic"), configs={"message.timestamp.before.max.ms": "3600000"})
+    talk.say(produce_request(talk, timely, batch(b"a", b"b")), version, "records that are too old")
     talk.say(fetch_request(talk, topic, 0), near(ApiKey.FETCH, version), "all that was written")
     talk.say(
         D.describe_producers.DescribeProducersRequest(
@@ -108,6 +115,9 @@ def fetch_offsets(talk: Talk, version: int) -> None:
     talk.say(fetch_request(talk, PLAIN, 0, leader_epoch=0), version, "the leader's epoch")
     talk.say(fetch_request(talk, PLAIN, 0, leader_epoch=5), version, "a later leader epoch")
     talk.say(fetch_request(talk, PLAIN, 6, max_wait_ms=50), version, "wait at the end")
+    squeezed = talk.create_topic(talk.fresh("topic"), configs={"compression.type": "zstd"})
+    state.produce(talk, squeezed, batch(b"a" * 500))
+    talk.say(fetch_request(talk, squeezed, 0), version, "records that zstd compressed")
 
 
 def fetch_session(talk: Talk, version: int) -> None:

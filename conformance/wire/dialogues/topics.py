@@ -39,6 +39,12 @@ def topic_life(talk: Talk, version: int) -> None:
     create("three replicas", new(bad, 1, 3))
     create("a name that collides", new(talk.fresh("a.b")), new("w-pl_ain.x"), new("w-pl.ain_x"))
     create("a reserved name", new("__cluster_metadata"), new("__consumer_offsets"))
+    impossible = ("", ".", "..", "x" * 250, "a/b", "../x", "nul\0", "\u00e9")
+    create("row 62: names that cannot be", *(new(name) for name in impossible))
+    create("row 63: no replicas", new(bad, 1, 0))
+    both = new(bad, 1)
+    both.assignments = [api.CreatableReplicaAssignment(partition_index=0, broker_ids=[1])]
+    create("row 63: a number and an assignment", both)
     placements: dict[str, list[tuple[int, list[int]]]] = {
         "assigned": [(0, [1]), (1, [1])],
         "assigned with a gap": [(0, [1]), (2, [1])],

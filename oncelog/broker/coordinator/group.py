@@ -16,8 +16,8 @@ TimerHandler = Callable[..., Result[None]]
 
 
 class GroupType(StrEnum):
-    CLASSIC = "Classic"
-    CONSUMER = "Consumer"
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Caller(NamedTuple):
     version: int
     client_id: str = ""
     client_host: str = ""
-    new_member_id: str = ""
-    """The id that the sender gets if it becomes a new member."""
+    unique: str = ""
+    """Tells the sender apart from all others if it becomes a new member: its id, or the end of its id."""
 
 
 class Committer(NamedTuple):

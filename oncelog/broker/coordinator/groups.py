@@ -144,6 +144,7 @@ class GroupCoordinator:
         return self._consumer.heartbeat(request, caller, Effects(now_ms))
 
     def describe_consumer(self, group_id: str, now_ms: int) -> Result[DescribedConsumerGroup]:
+        _check_name(group_id)
         return Effects(now_ms).result(self._consumer.describe(group_id))
 
     # -- groups of any kind ----------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ class GroupCoordinator:
                 group_type=group.type.value,
             )
             for group in self._groups
-            if (not states or group.state_name.lower() in states) and (not types or group.type.lower() in types)
+            if (not states or group.state_name.lower() in states) and (not types or group.type in types)
         ]
 
     def describe_classic(self, group_id: str, now_ms: int) -> Result[DescribedGroup]:
@@ -198,6 +199,7 @@ class GroupCoordinator:
         self, group_id: str, partitions: Sequence[tuple[str, int]], now_ms: int
     ) -> Result[list[ErrorCode]]:
         """One code for each partition, in their order (KIP-496)."""
+        _check_name(group_id)
         effects = Effects(now_ms)
         return effects.result(self._offsets.delete(self._existing(group_id), partitions, effects))
 
@@ -232,3 +234,8 @@ class GroupCoordinator:
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
         return group
+
+
+def _check_name(group_id: str) -> None:
+    if not group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group has no name")

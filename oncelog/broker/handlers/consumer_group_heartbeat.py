@@ -23,7 +23,7 @@ def handle(
         version=context.version,
         client_id=context.client_id or "",
         client_host=f"/{context.peer.peer_host}",
-        new_member_id=str(uuid.uuid4()),
+        unique=str(uuid.uuid4()),
     )
     return context.services.groups.run(
         request.group_id, lambda coordinator, now_ms: coordinator.consumer_heartbeat(request, caller, now_ms)

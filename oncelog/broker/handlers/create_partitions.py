@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oncelog.broker.metadata.topic_plans import MorePartitions, plan_create_partitions
 from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.runtime.deadlines import check_deadline
 from oncelog.broker.runtime.topics import placement_start, topic_limits
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.create_partitions import (
@@ -14,6 +15,7 @@ from oncelog.protocol.messages.create_partitions import (
 
 
 async def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+    check_deadline(request.timeout_ms)
     services = context.services
     start = placement_start()
     topics = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from oncelog.broker.config.describe import describe_topic
 from oncelog.broker.metadata.topic_plans import CreatedTopic, NewTopic
 from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.runtime.deadlines import check_deadline
 from oncelog.broker.runtime.topics import create_topics
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.create_topics import (
@@ -16,6 +17,7 @@ from oncelog.protocol.messages.create_topics import (
 
 
 async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+    check_deadline(request.timeout_ms)
     topics = [
         NewTopic(
             topic.name,

@@ -22,16 +22,16 @@ _NONE = -1
 
 def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     response = DeleteRecordsResponse()
-    for topic in request.topics:
+    for topic, offsets in _wanted(request).items():
         results = []
-        for asked in topic.partitions:
-            result = DeleteRecordsPartitionResult(partition_index=asked.partition_index)
+        for index, offset in offsets.items():
+            result = DeleteRecordsPartitionResult(partition_index=index)
             try:
-                result.low_watermark = _delete(topic.name, asked.partition_index, asked.offset, context)
+                result.low_watermark = _delete(topic, index, offset, context)
             except KafkaError as error:
                 result.low_watermark, result.error_code = _NONE, error.code
             results.append(result)
-        response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+        response.topics.append(DeleteRecordsTopicResult(name=topic, partitions=results))
     try:
         context.services.logs.write_checkpoints()
     except StorageError as error:
@@ -54,6 +54,15 @@ def error_reply(request: DeleteRecordsRequest, error: KafkaError, _: RequestCont
             for topic in request.topics
         ]
     )
+
+
+def _wanted(request: DeleteRecordsRequest) -> dict[str, dict[int, int]]:
+    """Offsets by topic and partition; of a partition that stands twice, the last one counts."""
+    wanted: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        for asked in topic.partitions:
+            wanted.setdefault(topic.name, {})[asked.partition_index] = asked.offset
+    return wanted
 
 
 def _delete(topic: str, index: int, offset: int, context: RequestContext) -> int:

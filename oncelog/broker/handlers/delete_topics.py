@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oncelog.broker.metadata.topic_plans import TopicSelector, plan_delete_topics
 from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.runtime.deadlines import check_deadline
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -17,6 +18,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
     if not services.config.bool("delete.topic.enable"):
         code = ErrorCode.TOPIC_DELETION_DISABLED if context.version >= 3 else ErrorCode.INVALID_REQUEST
         raise KafkaError(code, "delete.topic.enable is false")
+    check_deadline(request.timeout_ms)
     selectors = _selectors(request)
     results = await services.metadata.change(lambda image: plan_delete_topics(image, selectors))
     return DeleteTopicsResponse(

@@ -34,7 +34,14 @@ if TYPE_CHECKING:
     from oncelog.broker.runtime.services import Services
 
 
+KNOWN_TYPES = frozenset((*ResourceType, BROKER_LOGGER, CLIENT_METRICS))
+
+
 def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    for resource in request.resources:
+        if resource.resource_type not in KNOWN_TYPES:
+            # The whole request is refused: what it asks for may stand together in a later protocol.
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown resource type {resource.resource_type}")
     return DescribeConfigsResponse(
         results=[_describe(resource, request, context.services) for resource in request.resources]
     )
@@ -80,10 +87,8 @@ def _entries(resource_type: int, name: str, services: Services) -> Iterable[Conf
     if resource_type == BROKER_LOGGER:
         check_this_broker(name, services)
         return _logger_entries()
-    if resource_type == CLIENT_METRICS:
-        # Clients send no metrics here, thus no subscription has settings.
-        return ()
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown resource type {resource_type}")
+    # Clients send no metrics here, thus no subscription has settings.
+    return ()
 
 
 def _logger_entries() -> Iterable[ConfigEntry]:

@@ -38,7 +38,10 @@ def _wanted(request: DescribeLogDirsRequest, context: RequestContext) -> list[tu
     if request.topics is None:
         image = context.services.metadata.image
         return [(topic.name, [state.index for state in topic.partitions]) for topic in image.topics.values()]
-    return [(topic.topic, topic.partitions) for topic in request.topics]
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        wanted.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions))
+    return [(name, list(indexes)) for name, indexes in wanted.items()]
 
 
 def _describe(topic: str, index: int, context: RequestContext) -> DescribeLogDirsPartition | None:

@@ -64,7 +64,9 @@ def _describe(image: MetadataImage, name: str, first: int, limit: int) -> Descri
     if topic is None:
         legal = is_legal_topic_name(name)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
-        return DescribeTopicPartitionsResponseTopic(error_code=unknown, name=name)
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=unknown, name=name, topic_authorized_operations=TOPIC_OPERATIONS
+        )
     return DescribeTopicPartitionsResponseTopic(
         name=name,
         topic_id=topic.id,

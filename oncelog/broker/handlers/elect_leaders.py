@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.runtime.deadlines import check_deadline
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -25,6 +26,7 @@ _ELECTION_TYPES = (0, 1)
 def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     if request.election_type not in _ELECTION_TYPES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
+    check_deadline(request.timeout_ms)
     image = context.services.metadata.image
     if request.topic_partitions is None:
         # Asked for all partitions, Kafka mentions only those whose leader it changed, though all topics.

@@ -27,7 +27,7 @@ async def handle(request: FindCoordinatorRequest, context: RequestContext) -> Fi
     (only,) = found
     return FindCoordinatorResponse(
         error_code=only.error_code,
-        error_message=only.error_message,
+        error_message=only.error_message or ErrorCode(only.error_code).name,
         node_id=only.node_id,
         host=only.host,
         port=only.port,

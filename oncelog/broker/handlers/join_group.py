@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.group import Caller
+from oncelog.broker.runtime.groups import settled
 from oncelog.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
     from oncelog.broker.runtime.context import RequestContext
+    from oncelog.protocol.errors import KafkaError
 
 REBALANCE_TIMEOUT_FROM = 1
+NULL_PROTOCOL_FROM = 7
 
 
-def handle(request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+async def handle(request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
     if context.version < REBALANCE_TIMEOUT_FROM:
         request.rebalance_timeout_ms = request.session_timeout_ms
-    client_id = context.client_id or ""
     caller = Caller(
         version=context.version,
-        client_id=client_id,
+        client_id=context.client_id or "",
         client_host=f"/{context.peer.peer_host}",
-        new_member_id=f"{request.group_instance_id or client_id}-{uuid.uuid4()}",
+        unique=str(uuid.uuid4()),
     )
-    return context.services.groups.run(
-        request.group_id, lambda coordinator, now_ms: coordinator.join(request, caller, now_ms)
+    response: JoinGroupResponse = await settled(
+        context.services.groups.run(
+            request.group_id, lambda coordinator, now_ms: coordinator.join(request, caller, now_ms)
+        )
     )
+    return _adapted(response, context.version)
+
+
+def error_reply(_: JoinGroupRequest, error: KafkaError, context: RequestContext) -> JoinGroupResponse:
+    return _adapted(JoinGroupResponse(error_code=error.code), context.version)
+
+
+def _adapted(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    """A refusal names no protocol: that is null, or empty in the versions that know no null."""
+    response.protocol_name = response.protocol_name or (None if version >= NULL_PROTOCOL_FROM else "")
+    return response

@@ -34,21 +34,23 @@ _ISOLATION_LEVELS = (0, 1)
 
 
 def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    response = ListOffsetsResponse()
     counts = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
+    answers: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
     for topic in request.topics:
-        answers = []
         for asked in topic.partitions:
             try:
                 if counts[topic.name, asked.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition stands twice in one request")
-                answers.append(_answer(request, topic.name, asked, context))
+                answer = _answer(request, topic.name, asked, context)
             except KafkaError as error:
-                answers.append(
-                    ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error.code)
-                )
-        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return response
+                answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error.code)
+            answers.setdefault(topic.name, {})[asked.partition_index] = answer
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(name=name, partitions=list(partitions.values()))
+            for name, partitions in answers.items()
+        ]
+    )
 
 
 def error_reply(request: ListOffsetsRequest, error: KafkaError, _: RequestContext) -> ListOffsetsResponse:
@@ -71,7 +73,8 @@ def _answer(
 ) -> ListOffsetsPartitionResponse:
     if request.isolation_level not in _ISOLATION_LEVELS or request.replica_id < _DEBUGGING_REPLICA_ID:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    if context.version < _SINCE.get(asked.timestamp, 0):
+    if asked.timestamp < EARLIEST_PENDING_UPLOAD or context.version < _SINCE.get(asked.timestamp, 0):
+        # A question of a later protocol: this code has newer clients do without it.
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     partition = context.services.partitions.leader(topic, asked.partition_index)
     partition.check_leader_epoch(asked.current_leader_epoch)
@@ -88,8 +91,6 @@ def _answer(
 
 def _look_up(partition: Partition, timestamp: int, read_committed: bool) -> tuple[int, int]:
     log = partition.log
-    if timestamp < EARLIEST_PENDING_UPLOAD:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"timestamp {timestamp} has no meaning")
     if timestamp == LATEST:
         return -1, partition.readable_end(read_committed)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -34,8 +34,7 @@ _IDS_SINCE = 12
 
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | Awaitable[MetadataResponse]:
     image = context.services.metadata.image
-    if context.version < _IDS_SINCE and any(asked.topic_id != ZERO_UUID for asked in request.topics or ()):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic ids can be asked for since version {_IDS_SINCE}")
+    _check_request(request, context.version)
     if _asks_for_all(request, context.version):
         return _respond(request, context, [_describe(topic) for topic in image.topics.values()])
     missing = _missing_names(request, image)
@@ -44,15 +43,26 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
     return _respond(request, context, _look_up(request, image, {}))
 
 
-def error_reply(request: MetadataRequest, error: KafkaError, context: RequestContext) -> MetadataResponse:
-    """The same error for every topic of the request; the brokers are told in any case."""
+def error_reply(request: MetadataRequest, error: KafkaError, _: RequestContext) -> MetadataResponse:
+    """The same error for every topic of the request, and nothing else."""
     topics = [
         MetadataResponseTopic(error_code=error.code, name=asked.name or "", topic_id=asked.topic_id)
         for asked in request.topics or ()
     ]
-    response = _respond(request, context, topics)
-    response.error_code = error.code
-    return response
+    return MetadataResponse(topics=topics, cluster_id=None, controller_id=-1, error_code=error.code)
+
+
+def _check_request(request: MetadataRequest, version: int) -> None:
+    topics = request.topics or ()
+    if version < _IDS_SINCE and any(asked.topic_id != ZERO_UUID for asked in topics):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic ids can be asked for since version {_IDS_SINCE}")
+    if not _asks_by_id(request) and any(asked.name is None for asked in topics):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic has neither a name nor an id")
+
+
+def _asks_by_id(request: MetadataRequest) -> bool:
+    """One id is enough: names beside it are not looked at, as in Kafka."""
+    return any(asked.topic_id != ZERO_UUID for asked in request.topics or ())
 
 
 async def _create_and_respond(
@@ -68,7 +78,9 @@ def _asks_for_all(request: MetadataRequest, version: int) -> bool:
 
 
 def _missing_names(request: MetadataRequest, image: MetadataImage) -> list[str]:
-    wanted = {asked.name for asked in request.topics or () if asked.topic_id == ZERO_UUID and asked.name}
+    if _asks_by_id(request):
+        return []
+    wanted = {asked.name for asked in request.topics or () if asked.name}
     return [name for name in sorted(wanted) if name not in image.topics]
 
 
@@ -80,16 +92,13 @@ def _may_create(request: MetadataRequest, context: RequestContext) -> bool:
 def _look_up(
     request: MetadataRequest, image: MetadataImage, failures: dict[str, ErrorCode]
 ) -> list[MetadataResponseTopic]:
-    answers: list[MetadataResponseTopic] = []
-    seen: set[str | bytes] = set()
+    by_id = _asks_by_id(request)
+    answers: dict[str | bytes | None, MetadataResponseTopic] = {}
     for asked in request.topics or ():
-        key = asked.name if asked.topic_id == ZERO_UUID else asked.topic_id
-        if key is None:
-            answers.append(MetadataResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=""))
-        elif key not in seen:
-            seen.add(key)
-            answers.append(_find(asked, image, failures))
-    return answers
+        key = asked.topic_id if by_id else asked.name
+        if key not in answers and key != ZERO_UUID:
+            answers[key] = _find(asked, image, failures)
+    return list(answers.values())
 
 
 def _find(asked: MetadataRequestTopic, image: MetadataImage, failures: dict[str, ErrorCode]) -> MetadataResponseTopic:

@@ -51,7 +51,9 @@ async def handle(request: OffsetCommitRequest, context: RequestContext) -> Offse
                         image.id,
                     )
                 )
-        response.topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
+        if answers:
+            answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers)
+            response.topics.append(answered)
     if entries:
         for answer, code in zip(accepted, await _commit(request, entries, context), strict=True):
             answer.error_code = code

@@ -34,7 +34,8 @@ async def handle(request: OffsetDeleteRequest, context: RequestContext) -> Offse
                 partitions.append((topic.name, partition.partition_index))
             else:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
+        if answers:
+            response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
     codes = await settled(
         context.services.groups.run(
             request.group_id,

@@ -18,6 +18,7 @@ from oncelog.broker.runtime.openings import Openings, open_transactions
 from oncelog.broker.runtime.waiters import AckCountdown
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -35,7 +36,7 @@ from oncelog.protocol.records.batch import (
     recompress_batch,
 )
 from oncelog.protocol.records.scan import INT64_MAX, INT64_MIN
-from oncelog.protocol.records.validation import check_produce_records
+from oncelog.protocol.records.validation import BadRecordsError, NoBatchError, check_produce_records
 
 if TYPE_CHECKING:
     from oncelog.broker.log.verification import VerificationGuard
@@ -45,6 +46,16 @@ if TYPE_CHECKING:
 ACKS_ALL = -1
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
 _ZSTD_SINCE = 7
+_REFUSED_WITHOUT_THE_LOG = frozenset(
+    (
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    )
+)
+"""Answers with these codes do not tell where the log starts, as Kafka's do not."""
 
 _Key = tuple[str, bytes, int]
 """Topic name, topic id and partition; a version has one of the first two."""
@@ -95,9 +106,10 @@ def _append_all(
     repeated = _repeated_partitions(request)
     for topic in request.topic_data:
         answers: list[PartitionProduceResponse] = []
-        response.responses.append(
-            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
-        )
+        if topic.partition_data:
+            response.responses.append(
+                TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+            )
         for data in topic.partition_data:
             answer = PartitionProduceResponse(index=data.index, base_offset=-1)
             answers.append(answer)
@@ -176,6 +188,8 @@ def _append(
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by the broker only")
     services = context.services
     partition = services.partitions.leader(topic, data.index)
+    # Told also with a refusal: a producer whose sequence is unknown sees from it whether its records were deleted.
+    answer.log_start_offset = partition.log.log_start_offset
     config = partition.log.config
     records = data.records
     assert records is None or isinstance(records, memoryview)
@@ -196,8 +210,6 @@ def _append(
         header = read_header(records)
     if request.acks == ACKS_ALL:
         partition.check_enough_in_sync()
-    # Told also with a refusal: a producer whose sequence is unknown sees from it whether its records were deleted.
-    answer.log_start_offset = partition.log.log_start_offset
     result = partition.append(records, header, now_ms, guard=guard)
     answer.base_offset = result.first_offset
     answer.log_append_time_ms = result.log_append_time
@@ -208,6 +220,13 @@ def _refuse(answer: PartitionProduceResponse, error: KafkaError) -> None:
     answer.error_code = error.code
     answer.error_message = error.message or None
     answer.base_offset = -1
+    if error.code in _REFUSED_WITHOUT_THE_LOG or isinstance(error, NoBatchError):
+        answer.log_start_offset = -1
+    if isinstance(error, BadRecordsError):
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=position, batch_index_error_message=reason)
+            for position, reason in error.bad
+        ]
 
 
 def _wait_for(

@@ -57,7 +57,8 @@ async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Tx
                     image.id,
                 )
             )
-        response.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
+        if answers:
+            response.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
     if entries:
         for answer, code in zip(accepted, await _commit(request, entries, context), strict=True):
             answer.error_code = code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oncelog.broker.metadata.cluster_plans import FeatureUpdate, UpgradeType, plan_update_features
 from oncelog.broker.runtime.context import RequestContext
+from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -21,7 +22,11 @@ async def handle(request: UpdateFeaturesRequest, context: RequestContext) -> Upd
         error_code=outcome.code,
         error_message=outcome.message,
         # All are updated or none is, and a refusal stands at the top.
-        results=[UpdatableFeatureResult(feature=update.name) for update in updates if not outcome.code],
+        results=[
+            UpdatableFeatureResult(feature=update.name, error_message=ErrorCode.NONE.name)
+            for update in updates
+            if not outcome.code
+        ],
     )
 
 

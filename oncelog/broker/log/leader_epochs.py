@@ -46,7 +46,7 @@ class LeaderEpochs:
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch not above the one asked for; (-1, -1) if unknown."""
-        if epoch < 0 or not self.epochs or epoch > self.epochs[-1]:
+        if epoch == UNDEFINED[0] or not self.epochs or epoch > self.epochs[-1]:
             return UNDEFINED
         if epoch == self.epochs[-1]:
             return epoch, log_end_offset

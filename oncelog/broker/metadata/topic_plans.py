@@ -134,6 +134,7 @@ def plan_delete_topics(image: MetadataImage, selectors: Sequence[TopicSelector])
             _check_selected(selector, topic)
             assert topic is not None
             if selected[topic.name] > 1:
+                selector = TopicSelector(topic.name, topic.id)
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "The provided topic name and topic id are of the same topic."
                 )

@@ -105,6 +105,7 @@ class Dispatcher:
         if not route.api.version_min <= version <= route.api.version_max:
             if key != ApiKey.API_VERSIONS:
                 raise ProtocolError(f"{route.api.key.camel} has no version {version} here")
+            decode_request_rest(frame, version >= route.flexible_from)
             return self._unsupported_api_versions(route, correlation_id, connection)
         flexible = version >= route.flexible_from
         client_id, position = decode_request_rest(frame, flexible)

@@ -15,7 +15,8 @@ with its CRC. So does `check_produce_records`, which therefore wants a writable 
 from __future__ import annotations
 
 import struct
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.records import scan
@@ -35,6 +36,7 @@ from oncelog.protocol.records.batch import (
     read_header,
 )
 from oncelog.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, Compression, decompress
+from oncelog.protocol.records.record import iter_records
 
 try:
     from oncelog.protocol.records._native import scan_records
@@ -61,6 +63,47 @@ _REASONS: Final = {
     scan.TIMESTAMP_OUT_OF_RANGE: "its timestamp is outside the range that the topic allows",
 }
 
+_BELOW_TOPIC_RULES: Final = (scan.NULL_KEY, scan.TIMESTAMP_OUT_OF_RANGE)
+"""Verdicts on records that are well formed, but not what their topic takes."""
+
+_LOOKED_THROUGH_MAX: Final = 10_000
+"""A small compressed batch can hold millions of records; of such a one only the first bad record is told."""
+
+
+class BadRecord(NamedTuple):
+    position: int
+    """In its batch, from 0."""
+    reason: str
+
+
+class BadRecordsError(KafkaError):
+    """A well-formed batch with records that their topic does not take, and which (KIP-467)."""
+
+    def __init__(self, code: ErrorCode, bad: list[BadRecord]) -> None:
+        super().__init__(code, f"record {bad[0].position} of the batch: {bad[0].reason}")
+        self.bad = bad
+
+
+class NoBatchError(KafkaError):
+    """What came is not one batch of the format that a log holds."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message)
+
+
+class _Rules(NamedTuple):
+    """What a topic demands of each record."""
+
+    compacted: bool
+    timestamp_min: int = scan.INT64_MIN
+    timestamp_max: int = scan.INT64_MAX
+
+    def verdict(self, key: bytes | None, timestamp: int) -> int:
+        if self.compacted and key is None:
+            return scan.NULL_KEY
+        timely = self.timestamp_min <= timestamp <= self.timestamp_max or timestamp == -1
+        return scan.OK if timely else scan.TIMESTAMP_OUT_OF_RANGE
+
 
 def check_produce_records(
     records: bytes | bytearray | memoryview | None,
@@ -77,7 +120,7 @@ def check_produce_records(
     create time, where each record is held against them.
     """
     if records is None:
-        raise _invalid("there are no records")
+        raise NoBatchError("there are no records")
     view = memoryview(records)
     _check_framing(view)
     header = BatchHeader._make(HEADER.unpack_from(view))
@@ -92,7 +135,7 @@ def check_produce_records(
         message = f"the batch has CRC {header.crc:#010x}, its bytes give {crc:#010x}"
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, message)
     _check_header(header)
-    newest = _check_body(view, header, compacted, timestamp_ms_min, timestamp_ms_max)
+    newest = _check_body(view, header, _Rules(compacted, timestamp_ms_min, timestamp_ms_max))
     if newest != header.max_timestamp:
         return _correct_max_timestamp(view, header, newest)
     return header
@@ -106,7 +149,7 @@ def check_produce_batch(batch: bytes | bytearray | memoryview, *, compacted: boo
     except ProtocolError as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     _check_codec(header.attributes & CODEC_MASK, allow_zstd=True)
-    _check_body(view, header, compacted, scan.INT64_MIN, scan.INT64_MAX)
+    _check_body(view, header, _Rules(compacted))
 
 
 def _invalid(message: str) -> KafkaError:
@@ -117,23 +160,23 @@ def _check_framing(view: memoryview) -> None:
     """Check that the view holds exactly one batch of the current magic."""
     size = len(view)
     if size < LOG_OVERHEAD:
-        raise _invalid(f"the records have {size} bytes, which is no whole batch")
+        raise NoBatchError(f"the records have {size} bytes, which is no whole batch")
     (batch_length,) = _INT32.unpack_from(view, _LENGTH_POSITION)
     if batch_length < _LENGTH_MIN:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch has length {batch_length}")
     if size <= MAGIC_POSITION:
-        raise _invalid(f"the records have {size} bytes, which is no whole batch")
+        raise NoBatchError(f"the records have {size} bytes, which is no whole batch")
     magic = view[MAGIC_POSITION]
     if magic > MAGIC:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch has magic byte {magic:#04x}")
     if batch_length > size - LOG_OVERHEAD:
-        raise _invalid(f"the batch claims {LOG_OVERHEAD + batch_length} bytes, the records have {size}")
+        raise NoBatchError(f"the batch claims {LOG_OVERHEAD + batch_length} bytes, the records have {size}")
     if magic < MAGIC:
-        raise _invalid(f"the batch has magic {magic}, but Produce from version 3 on takes {MAGIC} only")
+        raise NoBatchError(f"the batch has magic {magic}, but Produce from version 3 on takes {MAGIC} only")
     if batch_length < HEADER_SIZE - LOG_OVERHEAD:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch has length {batch_length}, too short")
     if batch_length < size - LOG_OVERHEAD:
-        raise _invalid(f"{size - LOG_OVERHEAD - batch_length} bytes follow the first batch; only one is allowed")
+        raise NoBatchError(f"{size - LOG_OVERHEAD - batch_length} bytes follow the first batch; only one is allowed")
 
 
 def _check_codec(codec_id: int, allow_zstd: bool) -> None:
@@ -162,7 +205,7 @@ def _check_header(header: BatchHeader) -> None:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "clients may not set log append time")
 
 
-def _check_body(view: memoryview, header: BatchHeader, compacted: bool, timestamp_min: int, timestamp_max: int) -> int:
+def _check_body(view: memoryview, header: BatchHeader, rules: _Rules) -> int:
     """Check every record; return the newest timestamp."""
     body = view[HEADER_SIZE : header.size_bytes]
     if header.attributes & CODEC_MASK:
@@ -174,15 +217,30 @@ def _check_body(view: memoryview, header: BatchHeader, compacted: bool, timestam
         body,
         header.record_count,
         header.base_timestamp,
-        compacted,
-        max(timestamp_min, scan.INT64_MIN),
-        min(timestamp_max, scan.INT64_MAX),
+        rules.compacted,
+        max(rules.timestamp_min, scan.INT64_MIN),
+        min(rules.timestamp_max, scan.INT64_MAX),
     )
     if verdict == scan.OK:
         return newest
-    timed = verdict == scan.TIMESTAMP_OUT_OF_RANGE
+    if verdict in _BELOW_TOPIC_RULES:
+        raise _bad_records(view, rules, index, verdict)
+    raise _invalid(f"record {index} of the batch: {_REASONS[verdict]}")
+
+
+def _bad_records(view: memoryview, rules: _Rules, first: int, verdict: int) -> KafkaError:
+    """All records that break a rule; one late timestamp among them decides the code, as in Kafka."""
+    verdicts = {first: verdict}
+    try:
+        for index, record in enumerate(islice(iter_records(view), _LOOKED_THROUGH_MAX)):
+            found = rules.verdict(record.key, record.timestamp)
+            if found != scan.OK:
+                verdicts[index] = found
+    except ProtocolError as error:
+        return _invalid(f"the records are malformed: {error}")
+    timed = scan.TIMESTAMP_OUT_OF_RANGE in verdicts.values()
     code = ErrorCode.INVALID_TIMESTAMP if timed else ErrorCode.INVALID_RECORD
-    raise KafkaError(code, f"record {index} of the batch: {_REASONS[verdict]}")
+    return BadRecordsError(code, [BadRecord(index, _REASONS[verdicts[index]]) for index in sorted(verdicts)])
 
 
 def _correct_max_timestamp(view: memoryview, header: BatchHeader, newest: int) -> BatchHeader:

@@ -64,7 +64,7 @@ class ClassicClients:
             protocol_type=protocol_type,
             protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols.items()],
         )
-        caller = Caller(version, "client", "/127.0.0.1", f"{instance_id or 'm'}-{next(self._ids)}")
+        caller = Caller(version, "client", "/127.0.0.1", str(next(self._ids)))
         return self.shard.run(lambda coordinator, now_ms: coordinator.join(request, caller, now_ms))
 
     def new_id(self, **options: Any) -> str:

@@ -32,7 +32,7 @@ def code_of(operation: object) -> ErrorCode:
 
 
 def test_first_join_gets_an_id_and_makes_the_group(clients: ClassicClients) -> None:
-    assert clients.join() == refused(ErrorCode.MEMBER_ID_REQUIRED, "m-1")
+    assert clients.join() == refused(ErrorCode.MEMBER_ID_REQUIRED, "client-1")
     (record,) = clients.shard.appended
     assert record.key == GroupMetadataKey(group=GROUP)
     assert record.value == GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=clients.shard.now_ms)
@@ -101,7 +101,7 @@ def test_initial_delay_grows_while_members_come_up_to_the_rebalance_timeout(clie
 def test_members_of_old_clients_join_without_an_id_first(clients: ClassicClients) -> None:
     join = clients.join(version=3)
     clients.shard.advance(DELAY_MS)
-    assert join.reply.member_id == "m-1"
+    assert join.reply.member_id == "client-1"
     assert join.reply.generation_id == 1
 
 
@@ -418,8 +418,8 @@ def test_groups_are_listed_by_state_and_type(clients: ClassicClients) -> None:
     clients.commit({("t", 0): 5}, group_id="simple")
     listed = clients.coordinator.list_groups(frozenset(), frozenset())
     assert [(group.group_id, group.protocol_type, group.group_state, group.group_type) for group in listed] == [
-        (GROUP, "consumer", "Stable", "Classic"),
-        ("simple", "", "Empty", "Classic"),
+        (GROUP, "consumer", "Stable", "classic"),
+        ("simple", "", "Empty", "classic"),
     ]
     assert [group.group_id for group in clients.coordinator.list_groups(frozenset({"stable"}), frozenset())] == [GROUP]
     assert clients.coordinator.list_groups(frozenset(), frozenset({"consumer"})) == []

@@ -420,5 +420,5 @@ def test_a_group_describes_what_members_have_and_should_have(clients: ConsumerCl
     assert (member.rack_id, member.member_type, member.subscribed_topic_names) == ("r", 1, ["t"])
     listed = clients.shard.coordinator.list_groups(frozenset({"reconciling"}), frozenset({"consumer"}))
     assert [(group.group_id, group.group_type, group.protocol_type) for group in listed] == [
-        (GROUP, "Consumer", "consumer")
+        (GROUP, "consumer", "consumer")
     ]

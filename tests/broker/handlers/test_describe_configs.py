@@ -87,7 +87,6 @@ async def test_loggers_and_the_empty_set_of_client_metrics(tmp_path: Path) -> No
         (BROKER, "x", ErrorCode.INVALID_REQUEST),
         (LOGGER, "", ErrorCode.INVALID_REQUEST),
         (GROUP, "", ErrorCode.INVALID_REQUEST),
-        (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
 async def test_refusals(tmp_path: Path, kind: int, name: str, code: ErrorCode) -> None:
@@ -96,6 +95,13 @@ async def test_refusals(tmp_path: Path, kind: int, name: str, code: ErrorCode) -
         assert result.error_code == code
         assert result.error_message
         assert result.configs == []
+
+
+async def test_an_unknown_kind_of_resource_is_refused_with_the_whole_request(tmp_path: Path) -> None:
+    async with config_services(tmp_path) as services:
+        with pytest.raises(KafkaError, match="unknown resource type 99") as raised:
+            describe(services, 99, "x")
+        assert raised.value.code == ErrorCode.INVALID_REQUEST
 
 
 def test_the_error_of_a_whole_request() -> None:

@@ -79,7 +79,7 @@ class Join:
     # -- without a member id ---------------------------------------------------------------------------------
 
     def _unknown_dynamic(self) -> Result[Any]:
-        new_id = self._caller.new_member_id
+        new_id = self._new_id()
         if self._caller.version < MEMBER_ID_REQUIRED_FROM:
             return self._add(new_id)
         # A client that gives up before it has an id would leave a member behind with every try (KIP-394).
@@ -87,10 +87,15 @@ class Join:
         self._effects.set_timer(session_timer(self._group, new_id), self._request.session_timeout_ms)
         return self._refuse(ErrorCode.MEMBER_ID_REQUIRED, new_id)
 
+    def _new_id(self) -> str:
+        """Begins with what an operator knows the member by."""
+        instance_id = self._request.group_instance_id
+        return f"{self._caller.client_id if instance_id is None else instance_id}-{self._caller.unique}"
+
     def _unknown_static(self, instance_id: str) -> Result[Any]:
         former_id = self._group.static_members.get(instance_id)
         if former_id is None:
-            return self._add(self._caller.new_member_id)
+            return self._add(self._new_id())
         return self._replace_static(instance_id, former_id)
 
     def _replace_static(self, instance_id: str, former_id: str) -> Result[Any]:
@@ -101,7 +106,7 @@ class Join:
         complete_sync_with(group, former_id, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID), effects)
         effects.cancel_timer(session_timer(group, former_id))
         former_leader_id = group.leader_id
-        member = group.rename_static(instance_id, self._caller.new_member_id)
+        member = group.rename_static(instance_id, self._new_id())
         self._update(member)
         refresh_session(group, member, effects)
         if group.state is ClassicState.STABLE and group.select_protocol() == group.protocol:

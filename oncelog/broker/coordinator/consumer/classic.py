@@ -60,7 +60,7 @@ class ClassicJoin:
     def run(self) -> JoinGroupResponse:
         request, group = self._request, self._group
         subscription = self._check()
-        member_id = request.member_id or self._caller.new_member_id
+        member_id = request.member_id or self._caller.unique
         is_dynamic = request.group_instance_id is None
         if not request.member_id and is_dynamic and self._caller.version >= MEMBER_ID_REQUIRED_SINCE:
             return JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)

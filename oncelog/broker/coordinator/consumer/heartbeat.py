@@ -84,7 +84,7 @@ def heartbeat(
     settings: ConsumerSettings,
     effects: Effects,
 ) -> ConsumerGroupHeartbeatResponse:
-    member_id = request.member_id or caller.new_member_id
+    member_id = request.member_id or caller.unique
     before = _find_member(group, request, member_id, effects)
     member = MemberUpdate(group, before, _updated(before, request, caller), topics, settings, effects).run(
         request.topic_partitions
