@@ -17,6 +17,7 @@ from conformance.scenarios import SCENARIOS
 from conformance.scenarios.run import Run
 from conformance.wire.compare import advertised, run_cases, wire_cases
 from conformance.wire.listed import Found, Listed, Verdict, judge, read_listed
+from conformance.wire.state import REFERENCE_SETTINGS
 from conformance.wire.state import SETTINGS as WIRE_SETTINGS
 
 if TYPE_CHECKING:
@@ -106,7 +107,10 @@ def compare_clients(
 
 
 def compare_wire(pattern: str, tell: Callable[[str], None]) -> Report:
-    with open_broker(APACHE, WIRE_SETTINGS) as expected, open_broker(ONCELOG, WIRE_SETTINGS) as actual:
+    with (
+        open_broker(APACHE, WIRE_SETTINGS | REFERENCE_SETTINGS) as expected,
+        open_broker(ONCELOG, WIRE_SETTINGS) as actual,
+    ):
         return run_cases(wire_cases(pattern), expected.address, actual.address, tell)
 
 

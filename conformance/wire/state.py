@@ -45,6 +45,9 @@ SETTINGS = {
 }
 """For both brokers."""
 
+REFERENCE_SETTINGS = {"broker.session.timeout.ms": "600000"}
+"""On a busy machine Kafka's controller takes its broker for dead, and elects leaders anew when it is back."""
+
 PLAIN, MIXED, COMPACT, TRIMMED, ABSENT = "w-plain", "w-mixed", "w-compact", "w-trimmed", "w-absent"
 CLASSIC, EMPTY, CONSUMER = "w-classic", "w-empty", "w-consumer"
 OPEN, DONE = "w-open", "w-done"

@@ -118,6 +118,7 @@ ROWS: dict[int, tuple[str, ...]] = {
         "test_fetch::test_an_isolation_level_that_does_not_exist",
         "test_fetch::test_a_fetch_by_a_replica_that_cannot_be_one",
         "test_fetch::test_list_offsets_with_values_that_mean_nothing",
+        "test_fetch::test_questions_of_a_later_list_offsets",
     ),
     53: ("test_groups::test_a_join_that_cannot_be",),
     54: (

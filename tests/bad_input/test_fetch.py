@@ -268,9 +268,6 @@ def test_a_fetch_by_a_replica_that_cannot_be_one(client: RawClient, filled: Targ
 @pytest.mark.parametrize(
     "options",
     [
-        {"timestamp": -99},
-        {"timestamp": -7},
-        {"timestamp": -(2**63)},
         {"isolation_level": 2},
         {"isolation_level": -1},
         {"replica_id": -7},
@@ -282,6 +279,13 @@ def test_list_offsets_with_values_that_mean_nothing(
     client: RawClient, filled: Target, options: dict[str, int], version: int
 ) -> None:
     assert offsets_of(client.call(list_offsets(filled.name, **options), version)) == [(42, -1)]
+
+
+@pytest.mark.parametrize("timestamp", [-99, -7, -(2**63)])
+@pytest.mark.parametrize("version", [2, 11])
+def test_questions_of_a_later_list_offsets(client: RawClient, filled: Target, timestamp: int, version: int) -> None:
+    """A newer client learns that this broker does not know the question, and does without."""
+    assert offsets_of(client.call(list_offsets(filled.name, timestamp=timestamp), version)) == [(35, -1)]
 
 
 def test_a_partition_twice_in_list_offsets(client: RawClient, filled: Target) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.brokers import Running
+from conformance import card
+from conformance.__main__ import main
+from conformance.brokers import APACHE, ONCELOG, Running
 from conformance.card import CellResult, compare_cell, count_leaves, render
 from conformance.wire.compare import Report, advertised, generated_cases, run_cases, wire_cases
 from conformance.wire.good_requests import MAKERS
@@ -125,14 +128,83 @@ def test_a_seeded_fault_is_found(
     assert judge(found, []).unlisted == found
 
 
+def high_watermark_ahead(response: Any) -> Any:
+    for topic in response.responses:
+        for partition in topic.partitions:
+            partition.high_watermark += 1
+    return response
+
+
+def null_for_empty(response: Any) -> Any:
+    for result in response.results:
+        result.error_message = "" if result.error_message is None else None
+    return response
+
+
+@pytest.mark.parametrize(
+    ("key", "case", "spoil", "field"),
+    [
+        (ApiKey.FETCH, "Fetch.12", high_watermark_ahead, "/responses/w-plain/partitions/0/high_watermark"),
+        (ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs.4", null_for_empty, "/results/4 1/error_message"),
+    ],
+)
+def test_one_value_that_is_wrong_is_found_at_its_place(
+    healthy: Running,
+    seed: Callable[[ApiKey, Callable[[Any], Any]], Running],
+    key: ApiKey,
+    case: str,
+    spoil: Callable[[Any], Any],
+    field: str,
+) -> None:
+    found = compare(healthy, seed(key, spoil), case).found
+    assert (field, "good") in {(difference.field, difference.case) for difference in found}
+
+
+@pytest.fixture
+def command(
+    healthy: Running, seed: Callable[[ApiKey, Callable[[Any], Any]], Running], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., int]:
+    """`python -m conformance wire` with a broker whose OffsetForLeaderEpoch is wrong, and a table of differences."""
+    wrong = seed(ApiKey.OFFSET_FOR_LEADER_EPOCH, wrong_error)
+    cases = wire_cases("OffsetForLeaderEpoch.4")
+
+    def run(listed: list[Listed], pattern: str = "*") -> int:
+        brokers = {APACHE: healthy, ONCELOG: wrong}
+        monkeypatch.setattr(card, "open_broker", lambda name, _: nullcontext(brokers[name]))
+        monkeypatch.setattr(card, "read_listed", lambda: listed)
+        monkeypatch.setattr(card, "wire_cases", lambda _: cases)
+        return main(["wire", "--case", pattern])
+
+    return run
+
+
+def test_the_command_fails_on_a_seeded_fault(command: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    meant = Listed("meant", "OffsetForLeaderEpoch", "4", "*", "*/error_code", "3", "5", "seeded")
+    assert command([], "Off*") == 1
+    assert "not listed: OffsetForLeaderEpoch v4 | " in capsys.readouterr().out
+    assert command([meant], "Off*") == 0
+    assert command([meant._replace(actual="6")], "Off*") == 1
+
+
+def test_the_command_fails_on_a_line_that_no_longer_differs_and_on_what_it_did_not_ask(
+    command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    meant = Listed("meant", "OffsetForLeaderEpoch", "4", "*", "*/error_code", "3", "5", "seeded")
+    over = meant._replace(id="over", api="Fetch")
+    assert command([meant, over]) == 1
+    assert "listed, but no longer different: over\n" in capsys.readouterr().out
+    assert command([meant]) == 1
+    assert "not asked: Fetch.4: no good request" in capsys.readouterr().out
+
+
 def test_a_client_sees_a_seeded_fault(
     healthy: Running, seed: Callable[[ApiKey, Callable[[Any], Any]], Running]
 ) -> None:
     right = seed(ApiKey.LIST_OFFSETS, offset_by_one)
     cell = compare_cell("confluent", "list_offsets", healthy, right, fast=True)
     assert cell.found
-    card = render([cell], Verdict(cell.found, [], {}), Report(0, {}, {}, []), Verdict([], [], {}))
-    assert f"**{len(cell.found)} red**" in card
+    text = render([cell], Verdict(cell.found, [], {}), Report(0, {}, {}, []), Verdict([], [], {}))
+    assert f"**{len(cell.found)} red**" in text
 
 
 def test_a_scenario_that_breaks_off_is_red(
@@ -178,5 +250,5 @@ def test_what_a_client_has_no_call_for_is_not_counted() -> None:
 
 def test_a_skipped_cell_says_why() -> None:
     cell = CellResult("confluent", "restart", 0, [], "the broker belongs to somebody else")
-    card = render([cell], Verdict([], [], {}), Report(0, {}, {}, []), Verdict([], [], {}))
-    assert "- confluent, restart: the broker belongs to somebody else" in card
+    text = render([cell], Verdict([], [], {}), Report(0, {}, {}, []), Verdict([], [], {}))
+    assert "- confluent, restart: the broker belongs to somebody else" in text

@@ -16,7 +16,8 @@ from oncelog.protocol.messages.alter_client_quotas import (
 async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
     changes = [
         QuotaChange(
-            [(part.entity_type, part.entity_name) for part in entry.entity],
+            # Of a kind that stands twice the last one counts, as in Kafka.
+            list({part.entity_type: part.entity_name for part in entry.entity}.items()),
             [(op.key, None if op.remove else op.value) for op in entry.ops],
         )
         for entry in request.entries

@@ -128,6 +128,8 @@ def _append_all(
                 countdown = countdown or AckCountdown(response)
                 waiting.append(answer)
                 _wait_for(partition, last_offset + 1, answer, waiting, countdown)
+    if repeated:
+        response.responses = _answered_once(response.responses)
     _throttle(request, response, context)
     if request.acks == 0:
         return _no_reply(response)
@@ -174,6 +176,18 @@ def _repeated_partitions(request: ProduceRequest) -> Set[_Key]:
     if len(set(keys)) == len(keys):
         return _NONE_REPEATED
     return {key for key, count in Counter(keys).items() if count > 1}
+
+
+def _answered_once(topics: list[TopicProduceResponse]) -> list[TopicProduceResponse]:
+    """A refusal of a partition that the request named twice is told once: clients look it up by its name."""
+    folded: dict[tuple[str, bytes], dict[int, PartitionProduceResponse]] = {}
+    for topic in topics:
+        answers = folded.setdefault((topic.name, topic.topic_id), {})
+        answers |= {answer.index: answer for answer in topic.partition_responses}
+    return [
+        TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=list(answers.values()))
+        for (name, topic_id), answers in folded.items()
+    ]
 
 
 def _append(

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
 _UNKNOWN_VERSION = -1
+_Results = dict[int, dict[str, dict[int, WritableTxnMarkerPartitionResult]]]
+"""By producer, topic and partition."""
 
 
 def handle(
@@ -38,17 +40,29 @@ def handle(
     response = WriteTxnMarkersResponse()
     countdown = AckCountdown(response)
     waits = False
+    results: _Results = {}
     for marker in request.markers:
-        topics = []
         for topic in marker.topics:
-            results = []
             for index in topic.partition_indexes:
                 result = WritableTxnMarkerPartitionResult(partition_index=index)
-                results.append(result)
+                results.setdefault(marker.producer_id, {}).setdefault(topic.name, {})[index] = result
                 waits |= _write(marker, topic.name, index, result, countdown, context)
-            topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
-        response.markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
+    response.markers = _told(results)
     return countdown.future if waits else response
+
+
+def _told(results: _Results) -> list[WritableTxnMarkerResult]:
+    """Each producer once, with those of its partitions that got a marker."""
+    return [
+        WritableTxnMarkerResult(
+            producer_id=producer_id,
+            topics=[
+                WritableTxnMarkerTopicResult(name=name, partitions=list(partitions.values()))
+                for name, partitions in topics.items()
+            ],
+        )
+        for producer_id, topics in results.items()
+    ]
 
 
 def error_reply(request: WriteTxnMarkersRequest, error: KafkaError, _: RequestContext) -> WriteTxnMarkersResponse:

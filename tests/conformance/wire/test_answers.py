@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conformance.wire.good_requests import D
-from conformance.wire.state import PLAIN, SETTINGS, prepare
+from conformance.wire.state import COMPACT, PLAIN, SETTINGS, batch, join_request, prepare, produce_request
 from conformance.wire.talk import Talk
+from oncelog.protocol.records.compression import Compression
 from oncelog.testing import Broker
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def test_offsets_of_a_partition_that_stands_twice(talk: Talk) -> None:
     partitions = [api.ListOffsetsPartition(partition_index=0, timestamp=-1) for _ in range(2)]
     topics = [api.ListOffsetsTopic(name=PLAIN, partitions=partitions)]
     answer = talk.ask(api.ListOffsetsRequest(replica_id=-1, topics=topics), 7)
-    assert [partition.error_code for partition in answer.topics[0].partitions] == [42, 42]
+    assert [partition.error_code for partition in answer.topics[0].partitions] == [42]
 
 
 def test_a_time_that_the_version_does_not_know(talk: Talk) -> None:
@@ -145,3 +146,103 @@ def test_an_offset_kept_for_ever(talk: Talk) -> None:
         topics=[api.OffsetCommitRequestTopic(name=PLAIN, partitions=[partition])],
     )
     assert talk.ask(request, 4).topics[0].partitions[0].error_code == 0
+
+
+def test_which_records_a_topic_did_not_take(talk: Talk) -> None:
+    records = batch(b"a", b"b", key=None, compression=Compression.GZIP)
+    (answer,) = talk.ask(produce_request(talk, COMPACT, records), 9).responses[0].partition_responses
+    assert (answer.error_code, answer.log_start_offset) == (87, 0)
+    assert [error.batch_index for error in answer.record_errors] == [0, 1]
+    assert all(error.batch_index_error_message for error in answer.record_errors)
+
+
+def test_a_batch_that_is_none_is_refused_without_a_look_at_the_log(talk: Talk) -> None:
+    (answer,) = talk.ask(produce_request(talk, COMPACT, b"no batch"), 9).responses[0].partition_responses
+    assert (answer.error_code, answer.log_start_offset, answer.record_errors) == (87, -1, [])
+
+
+@pytest.mark.parametrize(("version", "name"), [(6, ""), (7, None)])
+def test_a_refused_join_names_no_protocol(talk: Talk, version: int, name: str | None) -> None:
+    request = join_request("w-refused")
+    request.session_timeout_ms = 1
+    answer = talk.ask(request, version)
+    assert (answer.error_code, answer.protocol_name) == (26, name)
+
+
+def test_ids_of_members_begin_with_their_instance(talk: Talk) -> None:
+    assert talk.ask(join_request("w-named", instance="i"), 5).member_id.startswith("i-")
+    assert talk.ask(join_request("w-unnamed", instance=""), 5).member_id.startswith("-")
+
+
+def test_a_classic_member_of_a_consumer_group_has_a_bare_id(talk: Talk) -> None:
+    answer = talk.ask(join_request("w-consumer"), 5)
+    assert answer.error_code == 79
+    assert len(answer.member_id) == 36
+
+
+def test_types_of_groups_are_in_lower_case(talk: Talk) -> None:
+    groups = talk.ask(D.list_groups.ListGroupsRequest(), 5).groups
+    assert {group.group_type for group in groups} == {"classic", "consumer"}
+
+
+def test_a_group_without_a_name(talk: Talk) -> None:
+    described = D.consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=[""])
+    assert talk.ask(described, 1).groups[0].error_code == 24
+    assert talk.ask(D.offset_delete.OffsetDeleteRequest(group_id=""), 0).error_code == 24
+
+
+def test_time_that_is_over(talk: Talk) -> None:
+    api = D.create_topics
+    topic = api.CreatableTopic(name="w-too-late", num_partitions=1, replication_factor=1)
+    answer = talk.ask(api.CreateTopicsRequest(topics=[topic], timeout_ms=-1), 7)
+    assert answer.topics[0].error_code == 7
+    look = D.metadata.MetadataRequest(topics=[D.metadata.MetadataRequestTopic(name="w-too-late")])
+    look.allow_auto_topic_creation = False
+    assert talk.ask(look, 12).topics[0].error_code == 3
+
+
+def test_names_beside_ids_are_not_looked_at(talk: Talk) -> None:
+    api = D.metadata
+    topics = [
+        api.MetadataRequestTopic(name=COMPACT),
+        api.MetadataRequestTopic(name=None, topic_id=talk.topic_id(PLAIN)),
+    ]
+    answer = talk.ask(api.MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12)
+    assert [topic.name for topic in answer.topics] == [PLAIN]
+
+
+@pytest.mark.parametrize("version", [10, 12])
+def test_a_topic_with_neither_name_nor_id_spoils_the_request(talk: Talk, version: int) -> None:
+    api = D.metadata
+    topics = [api.MetadataRequestTopic(name=PLAIN), api.MetadataRequestTopic(name=None)]
+    answer = talk.ask(api.MetadataRequest(topics=topics), version)
+    assert [topic.error_code for topic in answer.topics] == [42, 42]
+    assert (answer.brokers, answer.controller_id, answer.cluster_id) == ([], -1, None)
+
+
+def test_a_topic_by_name_and_by_id_is_refused_once(talk: Talk) -> None:
+    api = D.delete_topics
+    topic_id = talk.topic_id(PLAIN)
+    states = [api.DeleteTopicState(name=PLAIN), api.DeleteTopicState(name=None, topic_id=topic_id)]
+    (answer,) = talk.ask(api.DeleteTopicsRequest(topics=states, timeout_ms=1000), 6).responses
+    assert (answer.name, answer.topic_id, answer.error_code) == (PLAIN, topic_id, 42)
+
+
+def test_topics_without_partitions_are_not_answered(talk: Talk) -> None:
+    offsets = D.list_offsets
+    asked = offsets.ListOffsetsRequest(replica_id=-1, topics=[offsets.ListOffsetsTopic(name=PLAIN)])
+    assert talk.ask(asked, 7).topics == []
+    records = D.delete_records
+    deleted = records.DeleteRecordsRequest(topics=[records.DeleteRecordsTopic(name=PLAIN)], timeout_ms=1000)
+    assert talk.ask(deleted, 2).topics == []
+
+
+def test_a_transaction_ended_twice_in_a_request_is_told_once(talk: Talk) -> None:
+    api = D.write_txn_markers
+    producer_id, epoch = talk.kept["done producer"]
+    topics = [api.WritableTxnMarkerTopic(name=PLAIN, partition_indexes=[0])]
+    marker = api.WritableTxnMarker(
+        producer_id=producer_id, producer_epoch=epoch, transaction_result=False, topics=topics, coordinator_epoch=0
+    )
+    answer = talk.ask(api.WriteTxnMarkersRequest(markers=[marker, marker]), 1)
+    assert [len(result.topics) for result in answer.markers] == [1]

@@ -22,7 +22,7 @@ from oncelog.protocol.records.batch import (
 )
 from oncelog.protocol.records.compression import Compression, compress
 from oncelog.protocol.records.record import Record
-from oncelog.protocol.records.validation import check_produce_batch, check_produce_records
+from oncelog.protocol.records.validation import BadRecordsError, check_produce_batch, check_produce_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -264,6 +264,25 @@ def test_row_40_timestamps() -> None:
     assert check(batch, timestamp_ms_min=T0, timestamp_ms_max=T0 + 4)
     assert code_of(lambda: check(batch, timestamp_ms_min=T0 + 1)) == ErrorCode.INVALID_TIMESTAMP
     assert code_of(lambda: check(batch, timestamp_ms_max=T0 + 3)) == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_all_records_that_a_topic_does_not_take_are_named() -> None:
+    records = [*RECORDS, Record(5, T0, None, b"v"), Record(6, T0 + 90, b"k", b"v"), Record(7, -1, None, b"v")]
+    with pytest.raises(BadRecordsError) as raised:
+        check(build_batch(records), compacted=True)
+    assert (raised.value.code, [bad.position for bad in raised.value.bad]) == (ErrorCode.INVALID_RECORD, [5, 7])
+    with pytest.raises(BadRecordsError) as raised:
+        check(build_batch(records), compacted=True, timestamp_ms_max=T0 + 50)
+    assert (raised.value.code, [bad.position for bad in raised.value.bad]) == (ErrorCode.INVALID_TIMESTAMP, [5, 6, 7])
+
+
+def test_of_very_many_records_the_first_bad_one_is_named() -> None:
+    records = [Record(index, T0, b"k", None) for index in range(10_005)] + [
+        Record(10_005 + index, T0, None, None) for index in range(2)
+    ]
+    with pytest.raises(BadRecordsError) as raised:
+        check(build_batch(records), compacted=True)
+    assert [bad.position for bad in raised.value.bad] == [10_005]
 
 
 def test_row_40_bounds_beyond_64_bits_bound_nothing() -> None:
