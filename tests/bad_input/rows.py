@@ -102,7 +102,7 @@ ROWS: dict[int, tuple[str, ...]] = {
         "test_fetch::test_size_limits_of_any_kind_give_at_least_one_batch",
         "test_fetch::test_an_answer_is_never_larger_than_fetch_max_bytes",
         "test_fetch::test_a_long_poll_ends_with_its_connection",
-        "test_fetch::test_a_waiting_fetch_holds_no_records",
+        "test_fetch::test_a_waiting_fetch_takes_no_memory_for_records",
     ),
     49: ("test_fetch::test_a_client_that_fetches_as_a_replica",),
     50: (
