@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from log_helpers import append, batch_of, open_log
+from log_helpers import NOW, append, batch_of, open_log
 from simulated_disk import SimulatedDisk
 
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -30,3 +30,25 @@ def test_the_last_five_batches_survive_a_restart(clean: bool, others: int) -> No
     assert raised.value.code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
     assert log.end_offset == end
     assert append(log, batch_of(producer_id=1, epoch=0, sequence=16)).first_offset == end
+
+
+@pytest.mark.parametrize("clean", [None, True, False], ids=["running", "restarted", "killed"])
+def test_sequences_go_on_after_the_records_were_deleted(clean: bool | None) -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    append(log, batch_of(2, producer_id=1, epoch=0, sequence=0))
+    for _ in range(20):
+        append(log, batch_of(2))
+    log.flush()
+    log.update_high_watermark(log.end_offset)
+    log.delete_segments_before(log.active.base_offset, now_ms=NOW)
+    log.maybe_remove_files(NOW)
+    assert log.log_start_offset > 2
+    if clean is not None:
+        log.close(clean=clean)
+        log = open_log(disk.after_kill(), clean=clean)
+    with pytest.raises(KafkaError) as raised:
+        append(log, batch_of(producer_id=1, epoch=0, sequence=3))
+    assert raised.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    end = log.end_offset
+    assert append(log, batch_of(producer_id=1, epoch=0, sequence=2)).first_offset == end
