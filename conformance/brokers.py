@@ -17,10 +17,12 @@ ONCELOG = "oncelog"
 
 
 class Running(NamedTuple):
-    """A broker that serves; `crash` kills it with SIGKILL and starts it again on its data and its port."""
+    """A broker that serves. `crash` kills it with SIGKILL and starts it again on its data and its port; `restart`
+    stops it in order."""
 
     address: str
-    crash: Callable[[], None] | None
+    crash: Callable[[], None] | None = None
+    restart: Callable[[], None] | None = None
 
 
 def open_broker(name: str, settings: Mapping[str, str] | None = None) -> AbstractContextManager[Running]:
@@ -39,7 +41,7 @@ def _apache(settings: Mapping[str, str] | None) -> Iterator[Running]:
             kafka.kill()
             kafka.start()
 
-        yield Running(kafka.bootstrap_servers, crash)
+        yield Running(kafka.bootstrap_servers, crash, kafka.restart)
 
 
 @contextmanager
@@ -50,9 +52,9 @@ def _oncelog(settings: Mapping[str, str] | None) -> Iterator[Running]:
             broker.kill()
             broker.start()
 
-        yield Running(broker.bootstrap_servers, crash)
+        yield Running(broker.bootstrap_servers, crash, broker.restart)
 
 
 @contextmanager
 def _running(address: str) -> Iterator[Running]:
-    yield Running(address, None)
+    yield Running(address)

@@ -2,107 +2,60 @@
 
 from __future__ import annotations
 
-import json
-import time
-import traceback
-import uuid
-from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
 
+from conformance.applications import APPLICATIONS, compare_application
 from conformance.brokers import APACHE, ONCELOG, open_broker
-from conformance.client import UnsupportedError
-from conformance.clients import CLIENTS, missing_for, open_client, version_of
-from conformance.observations import differences
-from conformance.scenarios import SCENARIOS
-from conformance.scenarios.run import Run
+from conformance.card_settings import APACHE_SETTINGS, SETTINGS
+from conformance.cells import Table
+from conformance.clients import CLIENTS, version_of
+from conformance.preparation import warm_up
+from conformance.reference.jars import KAFKA_VERSION
 from conformance.wire.compare import advertised, run_cases, wire_cases
 from conformance.wire.listed import Found, Listed, Verdict, judge, read_listed
 from conformance.wire.state import REFERENCE_SETTINGS
 from conformance.wire.state import SETTINGS as WIRE_SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from conformance.brokers import Running
-    from conformance.client import Json
+    from conformance.cells import CellResult
     from conformance.wire.compare import Report
-
-SETTINGS = {
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-    "log.retention.check.interval.ms": "500",
-    "log.initial.task.delay.ms": "0",
-}
-"""For both brokers: expired transactions and expired records are looked for more often than once in minutes."""
-
 
 ANY_CLIENT = "client"
 """Stands in the table of differences for all clients."""
 
-
-class CellResult(NamedTuple):
-    client: str
-    scenario: str
-    observations: int
-    found: list[Found]
-    skipped: str | None = None
-    seconds: float = 0.0
+FILES = "files"
+APPLICATIONS_COMMAND = "python -m conformance card --client streams --client spark"
+FILES_COMMAND = "python -m conformance files"
 
 
-def observe(client_name: str, scenario_name: str, broker: Running, *, fast: bool = False) -> Json:
-    """Runs one scenario with one client and returns what it saw, without names that change with each run."""
-    run = Run(uuid.uuid4().hex[:8], fast, broker.crash)
-    with closing(open_client(client_name, broker.address)) as client:
-        return run.without_id(SCENARIOS[scenario_name](client, run))
+def settings_of(broker: str) -> dict[str, str]:
+    return SETTINGS | APACHE_SETTINGS if broker == APACHE else SETTINGS
 
 
-def compare_cell(client: str, scenario: str, expected: Running, actual: Running, *, fast: bool = False) -> CellResult:
-    started = time.monotonic()
-    if (reason := missing_for(client)) is not None:
-        return CellResult(client, scenario, 0, [], reason)
-    try:
-        reference = observe(client, scenario, expected, fast=fast)
-    except UnsupportedError as error:
-        return CellResult(client, scenario, 0, [], str(error))
-    except Exception:
-        broken = Found(client, 0, scenario, "/", traceback.format_exc(), "not run: it broke off on the reference")
-        return CellResult(client, scenario, 0, [broken])
-    try:
-        ours = observe(client, scenario, actual, fast=fast)
-    except Exception:
-        # What breaks off on us alone is the largest of differences.
-        ours = traceback.format_exc()
-    found = [
-        Found(client, 0, scenario, place.path or "/", json.dumps(place.expected), json.dumps(place.actual))
-        for place in differences(reference, ours)
-    ]
-    seen = count_leaves(reference)
-    # A client that could do nothing of the scenario saw nothing, and a number would look like a success.
-    skipped = "the client has none of the calls" if not seen and not found else None
-    return CellResult(client, scenario, seen, found, skipped, time.monotonic() - started)
-
-
-def count_leaves(value: Json) -> int:
-    """Values that the client saw; what it has no call for is none."""
-    if isinstance(value, dict) and value.keys() == {"unsupported"}:
-        return 0
-    if isinstance(value, dict):
-        return sum(count_leaves(item) for item in value.values())
-    if isinstance(value, list):
-        return sum(count_leaves(item) for item in value)
-    return 1
+@contextmanager
+def open_both() -> Iterator[tuple[Running, Running]]:
+    """Apache Kafka and Oncelog with the settings of the card."""
+    with open_broker(APACHE, settings_of(APACHE)) as expected, open_broker(ONCELOG, SETTINGS) as actual:
+        for broker in (expected, actual):
+            warm_up(broker.address)
+        yield expected, actual
 
 
 def compare_clients(
     clients: Sequence[str], scenarios: Sequence[str], *, fast: bool, tell: Callable[[str], None]
 ) -> list[CellResult]:
     results = []
-    with open_broker(APACHE, SETTINGS) as expected, open_broker(ONCELOG, SETTINGS) as actual:
+    with open_both() as (expected, actual):
         for client in clients:
-            for scenario in scenarios:
-                cell = compare_cell(client, scenario, expected, actual, fast=fast)
-                state = f"skipped: {cell.skipped}" if cell.skipped else f"{len(cell.found)} differences"
-                tell(f"{client}, {scenario}: {state} ({cell.seconds:.0f} s)")
-                results.append(cell)
+            with closing(Table(client, expected, actual)) as table:
+                for scenario in scenarios:
+                    cell = table.compare(scenario, fast=fast)
+                    tell(_line(cell))
+                    results.append(cell)
     return results
 
 
@@ -114,7 +67,22 @@ def compare_wire(pattern: str, tell: Callable[[str], None]) -> Report:
         return run_cases(wire_cases(pattern), expected.address, actual.address, tell)
 
 
+def compare_applications(names: Sequence[str], tell: Callable[[str], None]) -> list[CellResult]:
+    results = []
+    with open_both() as (expected, actual):
+        for name in names:
+            results.append(compare_application(name, expected, actual))
+            tell(_line(results[-1]))
+    return results
+
+
+def _line(cell: CellResult) -> str:
+    state = f"skipped: {cell.skipped}" if cell.skipped else f"{len(cell.found)} differences"
+    return f"{cell.client}, {cell.scenario}: {state} ({cell.seconds:.0f} s)"
+
+
 def judge_clients(cells: list[CellResult]) -> Verdict:
+    """Of the clients, the applications and the files."""
     listed = [
         entry._replace(api="*") if entry.api == ANY_CLIENT else entry
         for entry in read_listed()
@@ -128,24 +96,54 @@ def judge_wire(report: Report) -> Verdict:
 
 
 def _is_of_clients(entry: Listed) -> bool:
-    return entry.api in CLIENTS or entry.api == ANY_CLIENT
+    return entry.api in CLIENTS or entry.api in APPLICATIONS or entry.api in (ANY_CLIENT, FILES)
 
 
 def render(cells: list[CellResult], clients: Verdict, report: Report, wire: Verdict, *, fast: bool = False) -> str:
+    """The whole card. It has no date and no durations, so that two equal runs write equal cards."""
+    unlisted = set(clients.unlisted)
     thinned = ["", "Thinned out by `--fast`: only acks=all, and no record above 10 kB."] if fast else []
-    return "\n".join([*_clients_part(cells, clients), *thinned, "", *_wire_part(report, wire), ""])
+    parts = [
+        _head(cells, clients, report, wire),
+        _clients_part([cell for cell in cells if cell.client in CLIENTS], unlisted),
+        thinned,
+        _single_part("Applications", APPLICATIONS_COMMAND, _of(cells, *APPLICATIONS), unlisted),
+        _single_part("File level", FILES_COMMAND, _of(cells, FILES), unlisted),
+        _wire_part(report, wire),
+        _skipped_part(cells),
+    ]
+    return "\n".join(line for part in parts if part for line in [*part, ""])
 
 
-def _clients_part(cells: list[CellResult], verdict: Verdict) -> list[str]:
+def _of(cells: list[CellResult], *names: str) -> list[CellResult]:
+    return [cell for cell in cells if cell.client in names]
+
+
+def _head(cells: list[CellResult], clients: Verdict, report: Report, wire: Verdict) -> list[str]:
+    run = [cell for cell in cells if cell.skipped is None]
+    alike = sum(cell.observations - len(cell.found) for cell in run)
+    red = len(clients.unlisted) + len(wire.unlisted)
+    return [
+        "# Conformance card",
+        "",
+        f"Written by `make conformance`, against Apache Kafka {KAFKA_VERSION}. {len(run)} cells were run and"
+        f" {len(cells) - len(run)} skipped: {alike} values that",
+        f"clients, applications and tools saw alike on both brokers; {report.steps} requests on the wire; {red} red.",
+        "",
+        "A number is how many values were seen alike on Apache Kafka and on Oncelog; `+n` are differences that",
+        "[DIFFERENCES.md](DIFFERENCES.md) lists with their reason, **red** are others. Why cells were skipped stands",
+        "at the end.",
+    ]
+
+
+def _clients_part(cells: list[CellResult], unlisted: set[Found]) -> list[str]:
     names = list(dict.fromkeys(cell.client for cell in cells))
     scenarios = list(dict.fromkeys(cell.scenario for cell in cells))
     by_place = {(cell.client, cell.scenario): cell for cell in cells}
-    unlisted = set(verdict.unlisted)
     lines = [
-        "# Conformance card",
+        "## Clients",
         "",
-        "Written by `make conformance`. A number is how many values a client saw alike on Apache Kafka and on Oncelog;",
-        "`+n` are differences that [DIFFERENCES.md](DIFFERENCES.md) lists with their reason, **red** are others.",
+        "One client: `python -m conformance card --client sarama`.",
         "",
         f"| client | version | {' | '.join(scenarios)} |",
         f"|---|---|{'---|' * len(scenarios)}",
@@ -153,10 +151,23 @@ def _clients_part(cells: list[CellResult], verdict: Verdict) -> list[str]:
     for name in names:
         row = [_shown(by_place[name, scenario], unlisted) for scenario in scenarios]
         lines.append(f"| {name} | {version_of(name)} | {' | '.join(row)} |")
-    skipped = [f"- {cell.client}, {cell.scenario}: {cell.skipped}" for cell in cells if cell.skipped]
-    if skipped:
-        lines += ["", "Skipped:", "", *skipped]
     return lines
+
+
+def _single_part(title: str, command: str, cells: list[CellResult], unlisted: set[Found]) -> list[str]:
+    if not cells:
+        return []
+    lines = [f"## {title}", "", f"`{command}`", "", "| what | outcome |", "|---|---|"]
+    for cell in cells:
+        application = APPLICATIONS.get(cell.client)
+        name = f"{cell.client} {application.version()}, {cell.scenario}" if application else cell.scenario
+        lines.append(f"| {name} | {_shown(cell, unlisted)} |")
+    return lines
+
+
+def _skipped_part(cells: list[CellResult]) -> list[str]:
+    skipped = [f"- {cell.client}, {cell.scenario}: {cell.skipped}" for cell in cells if cell.skipped]
+    return ["## Skipped", "", *skipped] if skipped else []
 
 
 def _shown(cell: CellResult, unlisted: set[Found]) -> str:
@@ -180,6 +191,8 @@ def _wire_part(report: Report, verdict: Verdict) -> list[str]:
         listed[found.api] = listed.get(found.api, 0) + 1
     lines = [
         "## Wire level",
+        "",
+        "`python -m conformance wire`",
         "",
         f"{report.steps} requests, sent alike to both brokers, in {len(covered)} of {len(cells)} versions of the",
         f"{len({key for key, _ in cells})} APIs that Oncelog advertises.",

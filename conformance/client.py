@@ -69,8 +69,8 @@ class Client(Protocol):
         """Sends to partition 0, each record in a batch of its own where the client lets us."""
         ...
 
-    def consume(self, topic: str, count: int) -> list[Json]:
-        """The first records of partition 0, without a group."""
+    def consume(self, topic: str, count: int, *, fetch_size_bytes: int | None = None) -> list[Json]:
+        """The first records of partition 0, without a group; a size limits what the client asks for at once."""
         ...
 
     def list_offset(self, topic: str, partition: int, spec: str) -> Json:

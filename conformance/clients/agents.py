@@ -17,7 +17,7 @@ STOP_TIMEOUT_S = 10.0
 
 
 class AgentClient:
-    """`unsupported` has the operations that the client lacks; `protocols`, the group protocols it speaks."""
+    """`protocols` has the group protocols that the client speaks; `specs`, the names of offsets that it knows."""
 
     def __init__(
         self,
@@ -25,9 +25,20 @@ class AgentClient:
         *,
         protocols: Sequence[str] = ("classic",),
         specs: Sequence[str] = ("earliest", "latest"),
+        static_members: bool = True,
+        env: Mapping[str, str] | None = None,
     ) -> None:
-        self._protocols, self._specs = protocols, specs
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self._protocols, self._specs, self._static_members = protocols, specs, static_members
+        # In a session of its own it does not hear the Ctrl-C that ends the harness, which then ends it in order.
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            env=env,
+            start_new_session=True,
+        )
 
     def ask(self, op: str, **arguments: Any) -> Any:
         stdin, stdout = self._process.stdin, self._process.stdout
@@ -39,6 +50,8 @@ class AgentClient:
         if not line:
             raise ClientError(f"the agent ended with exit code {self._process.wait()}")
         answer = json.loads(line)
+        if "unsupported" in answer:
+            raise UnsupportedError(answer["unsupported"])
         if "error" in answer:
             raise ClientError(answer["error"])
         return answer["ok"]
@@ -97,8 +110,8 @@ class AgentClient:
         )
         return sent
 
-    def consume(self, topic: str, count: int) -> list[Json]:
-        found = self.ask("consume", topic=topic, count=count)
+    def consume(self, topic: str, count: int, *, fetch_size_bytes: int | None = None) -> list[Json]:
+        found = self.ask("consume", topic=topic, count=count, fetch_size=fetch_size_bytes)
         if len(found) < count:
             raise ClientError(f"only {len(found)} of {count} records arrived")
         return [{**record, "value": _shown(record["value"])} for record in found]
@@ -120,6 +133,8 @@ class AgentClient:
     ) -> AgentConsumer:
         if protocol not in self._protocols:
             raise UnsupportedError(f"group protocol {protocol}")
+        if instance is not None and not self._static_members:
+            raise UnsupportedError("static members")
         handle = self.ask(
             "open_consumer", topic=topic, group=group, protocol=protocol, instance=instance, isolation=isolation
         )

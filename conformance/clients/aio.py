@@ -93,8 +93,8 @@ class AioKafkaClient:
     def produce(self, topic: str, records: Sequence[Record], *, codec: str, acks: str) -> Json:
         return self._run(self._produce(topic, records, codec, acks))
 
-    def consume(self, topic: str, count: int) -> list[Json]:
-        return self._run(self._consume(topic, count))
+    def consume(self, topic: str, count: int, *, fetch_size_bytes: int | None = None) -> list[Json]:
+        return self._run(self._consume(topic, count, fetch_size_bytes))
 
     def list_offset(self, topic: str, partition: int, spec: str) -> Json:
         if not spec.isdigit() and spec not in ("earliest", "latest"):
@@ -118,6 +118,7 @@ class AioKafkaClient:
             "group_id": group,
             "group_instance_id": instance,
             "auto_offset_reset": "earliest",
+            "heartbeat_interval_ms": 500,
             "enable_auto_commit": False,
             "isolation_level": isolation,
         }
@@ -161,8 +162,9 @@ class AioKafkaClient:
         finally:
             await producer.stop()
 
-    async def _consume(self, topic: str, count: int) -> list[Json]:
-        consumer = AIOKafkaConsumer(**self._common, group_id=None, enable_auto_commit=False)
+    async def _consume(self, topic: str, count: int, size: int | None) -> list[Json]:
+        limits = {} if size is None else {"max_partition_fetch_bytes": size, "fetch_max_bytes": size}
+        consumer = AIOKafkaConsumer(**self._common, **limits, group_id=None, enable_auto_commit=False)
         await consumer.start()
         try:
             partition = TopicPartition(topic, 0)

@@ -142,8 +142,12 @@ class ConfluentClient:
             raise ClientError("records are still in the queue")
         return delivered
 
-    def consume(self, topic: str, count: int) -> list[Json]:
-        consumer = Consumer(self._common | {"group.id": "unused", "enable.auto.commit": False})
+    def consume(self, topic: str, count: int, *, fetch_size_bytes: int | None = None) -> list[Json]:
+        settings = self._common | {"group.id": "unused", "enable.auto.commit": False}
+        if fetch_size_bytes is not None:
+            # The limit of the whole answer may not be below that of a message.
+            settings |= {"fetch.message.max.bytes": fetch_size_bytes}
+        consumer = Consumer(settings)
         consumer.assign([TopicPartition(topic, 0, 0)])
         seen: list[Json] = []
         try:
@@ -181,6 +185,7 @@ class ConfluentClient:
             "group.id": group,
             "group.protocol": protocol,
             "auto.offset.reset": "earliest",
+            "heartbeat.interval.ms": 500,
             "enable.auto.commit": False,
             "isolation.level": isolation,
         }

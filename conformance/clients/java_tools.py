@@ -90,7 +90,11 @@ class JavaToolsClient:
         )
         return None
 
-    def consume(self, topic: str, count: int) -> list[Json]:
+    def consume(self, topic: str, count: int, *, fetch_size_bytes: int | None = None) -> list[Json]:
+        limits = []
+        if fetch_size_bytes is not None:
+            names = ("max.partition.fetch.bytes", "fetch.max.bytes")
+            limits = [f"--command-property={name}={fetch_size_bytes}" for name in names]
         parts = ("timestamp", "offset", "epoch", "headers", "key", "value")
         text = self._run(
             "kafka-console-consumer",
@@ -101,6 +105,7 @@ class JavaToolsClient:
             f"--timeout-ms={OPERATION_TIMEOUT_S * 1000:.0f}",
             f"--formatter-property=null.literal={_NULL}",
             *(f"--formatter-property=print.{part}=true" for part in parts),
+            *limits,
         )
         return [_observe(line) for line in text.splitlines()]
 

@@ -151,10 +151,13 @@ class KafkaPythonClient:
             return {"error": type(error).__name__}
         return {"partition": sent.partition, "offset": sent.offset}
 
-    def consume(self, topic: str, count: int) -> list[Json]:
+    def consume(self, topic: str, count: int, *, fetch_size_bytes: int | None = None) -> list[Json]:
         seen: list[Json] = []
+        limits: dict[str, Any] = {}
+        if fetch_size_bytes is not None:
+            limits = {"max_partition_fetch_bytes": fetch_size_bytes, "fetch_max_bytes": fetch_size_bytes}
         with (
-            closing(KafkaConsumer(**self._common, group_id=None, enable_auto_commit=False)) as consumer,
+            closing(KafkaConsumer(**self._common, **limits, group_id=None, enable_auto_commit=False)) as consumer,
             _errors(),
         ):
             partition = TopicPartition(topic, 0)
@@ -193,6 +196,7 @@ class KafkaPythonClient:
                 "group_id": group,
                 "group_instance_id": instance,
                 "auto_offset_reset": "earliest",
+                "heartbeat_interval_ms": 500,
                 "enable_auto_commit": False,
                 "isolation_level": isolation,
             },

@@ -17,7 +17,7 @@ from conformance.reference.tools import FAST_START, java_command, run_tool
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 30.0
 START_ATTEMPTS = 3
 NODE_ID = 1

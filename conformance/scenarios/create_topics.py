@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from conformance.client import wait_until
-from conformance.scenarios.run import Run, attempt, create
+from conformance.scenarios.run import Run, attempt
 
 if TYPE_CHECKING:
     from conformance.client import Client, Json
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 def create_topics(client: Client, run: Run) -> Json:
     """Topics come with their partitions, grow, vanish, and can only be tried."""
     three, tried = run.topic("three"), run.topic("tried")
-    create(client, three, partitions=3, configs={"retention.ms": "1000000", "cleanup.policy": "compact,delete"})
+    client.create_topic(three, partitions=3, configs={"retention.ms": "1000000", "cleanup.policy": "compact,delete"})
+    wait_until(lambda: "ok" in str(attempt(lambda: list(client.describe_topic(three)))), "it is there")
     seen: dict[str, Json] = {"described": attempt(lambda: list(client.describe_topic(three)))}
 
     seen["grown"] = attempt(lambda: client.create_partitions(three, 5))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from conformance.client import Record, UnsupportedError
 from conformance.scenarios.groups import read
-from conformance.scenarios.run import Run, attempt, create
+from conformance.scenarios.run import Run, attempt, create, timeless
 
 if TYPE_CHECKING:
     from conformance.client import Client, Json
@@ -30,13 +30,7 @@ def restart(client: Client, run: Run) -> Json:
     with closing(client.open_consumer(topic, group)) as consumer:
         seen["read after"] = read(consumer, 1)
         seen["committed"] = consumer.committed(0)
-    seen["all"] = attempt(lambda: [_timeless(record) for record in client.consume(topic, 4)])
+    seen["all"] = attempt(lambda: [timeless(record) for record in client.consume(topic, 4)])
     record = Record(b"last", timestamp_ms=TIME_MS)
     seen["produced"] = attempt(lambda: client.produce(topic, [record], codec="none", acks="all"))
     return seen
-
-
-def _timeless(record: Json) -> Json:
-    """Without the time at which the record was made, which is that of the run."""
-    assert isinstance(record, dict)
-    return {name: value for name, value in record.items() if name != "timestamp"}

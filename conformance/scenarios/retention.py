@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from conformance.client import Record, wait_until
-from conformance.scenarios.run import Run, attempt, create
+from conformance.scenarios.run import Run, attempt, create, find_offset
 
 if TYPE_CHECKING:
     from conformance.client import Client, Json
@@ -20,17 +20,9 @@ def retention(client: Client, run: Run) -> Json:
     seen: dict[str, Json] = {
         "produced": attempt(lambda: client.produce(topic, records, codec="none", acks="all")),
     }
-    wait_until(lambda: _offset(client, topic, "earliest") == COUNT, "the records are gone")
+    wait_until(lambda: find_offset(client, topic, "earliest") == COUNT, "the records are gone")
     seen["earliest"] = attempt(lambda: client.list_offset(topic, 0, "earliest"))
     client.alter_configs(topic, {"retention.ms": "-1"})
     seen["next"] = attempt(lambda: client.produce(topic, [Record(b"next")], codec="none", acks="all"))
     seen["latest"] = attempt(lambda: client.list_offset(topic, 0, "latest"))
     return seen
-
-
-def _offset(client: Client, topic: str, spec: str) -> int:
-    """Some clients tell more than the offset, and the tool tells it behind the partition's name."""
-    told = client.list_offset(topic, 0, spec)
-    if isinstance(told, dict):
-        told = told["offset"]
-    return int(str(told).rpartition(":")[2])

@@ -17,6 +17,9 @@ class Run(NamedTuple):
     fast: bool = False
     crash: Callable[[], None] | None = None
     """Kills the broker and starts it again; None where it belongs to somebody else."""
+    restart: Callable[[], None] | None = None
+    """Likewise, but stops it in order."""
+    address: str = ""
 
     def topic(self, label: str) -> str:
         return f"conformance-{self.run_id}-{label}"
@@ -44,8 +47,28 @@ def attempt(call: Callable[[], Json]) -> Json:
 
 def create(client: Client, topic: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
     """Creates a topic and waits until the broker tells of it: Kafka answers before its brokers have heard."""
-    client.create_topic(topic, partitions=partitions, configs=configs)
+    make = getattr(client, "prepare_topic", client.create_topic)
+    make(topic, partitions=partitions, configs=configs)
     wait_until(lambda: _count_partitions(client, topic) == partitions, f"{topic} is visible")
+
+
+def find_offset(client: Client, topic: str, spec: str) -> int:
+    """Some clients tell more than the offset, and the tools tell it behind the partition's name."""
+    told = client.list_offset(topic, 0, spec)
+    if isinstance(told, dict):
+        told = told["offset"]
+    return int(str(told).split()[-1].rpartition(":")[2])
+
+
+def wait_for_end(client: Client, topic: str, offset: int) -> None:
+    """Kafka answers the end of a transaction before its markers are written; what follows must come behind them."""
+    wait_until(lambda: find_offset(client, topic, "latest") == offset, f"{topic} ends at {offset}")
+
+
+def timeless(record: Json) -> Json:
+    """Without the time at which the record was made, which is that of the run."""
+    assert isinstance(record, dict)
+    return {name: value for name, value in record.items() if name != "timestamp"}
 
 
 def _count_partitions(client: Client, topic: str) -> int:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conformance.brokers import APACHE, ONCELOG, Running, open_broker
-from conformance.card import SETTINGS, compare_cell, judge_clients, judge_wire
+from conformance.card import judge_clients, judge_wire, open_both
+from conformance.card_settings import SETTINGS
+from conformance.cells import compare_cell
 from conformance.wire.compare import advertised, run_cases, wire_cases
 from conformance.wire.state import SETTINGS as WIRE_SETTINGS
 from oncelog.protocol.api_keys import ApiKey
@@ -36,8 +38,8 @@ CELLS = (
 
 @pytest.fixture(scope="module")
 def brokers(java: None) -> Iterator[tuple[Running, Running]]:
-    with open_broker(APACHE, SETTINGS) as expected, open_broker(ONCELOG, SETTINGS) as actual:
-        yield expected, actual
+    with open_both() as both:
+        yield both
 
 
 @pytest.fixture

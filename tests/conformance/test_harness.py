@@ -12,7 +12,8 @@ import pytest
 from conformance import card
 from conformance.__main__ import main
 from conformance.brokers import APACHE, ONCELOG, Running
-from conformance.card import CellResult, compare_cell, count_leaves, render
+from conformance.card import render
+from conformance.cells import CellResult, compare_cell, count_leaves
 from conformance.wire.compare import Report, advertised, generated_cases, run_cases, wire_cases
 from conformance.wire.good_requests import MAKERS
 from conformance.wire.link import Link

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from conformance.brokers import Running
-from conformance.card import observe
+from conformance.cells import Seat
 from conformance.observations import differences
 from conformance.scenarios import SCENARIOS
 
@@ -13,7 +14,18 @@ if TYPE_CHECKING:
     from conformance.reference.kafka import ApacheKafka
 
 PYTHON_CLIENTS = ("confluent", "kafka-python", "aiokafka")
-NEED_SETTINGS = {"groups", "rebalance", "transactions", "retention", "restart"}
+NEED_SETTINGS = {
+    "groups",
+    "rebalance",
+    "transactions",
+    "isolation",
+    "retention",
+    "compaction",
+    "quotas",
+    "large_messages",
+    "restart",
+    "reconnects",
+}
 """Rest on settings of the card, or take long; the card runs them."""
 
 
@@ -21,7 +33,7 @@ NEED_SETTINGS = {"groups", "rebalance", "transactions", "retention", "restart"}
 @pytest.mark.parametrize("client", PYTHON_CLIENTS)
 @pytest.mark.parametrize("scenario", SCENARIOS.keys() - NEED_SETTINGS)
 def test_two_runs_on_the_reference_are_alike(apache_kafka: ApacheKafka, client: str, scenario: str) -> None:
-    broker = Running(apache_kafka.bootstrap_servers, None)
-    first, second = (observe(client, scenario, broker, fast=True) for _ in range(2))
+    with closing(Seat(client, Running(apache_kafka.bootstrap_servers))) as seat:
+        first, second = (seat.observe(scenario, fast=True) for _ in range(2))
 
     assert list(differences(first, second)) == []

@@ -42,6 +42,7 @@ type request struct {
 	Codec           string             `json:"codec"`
 	Acks            string             `json:"acks"`
 	SizeMax         int32              `json:"size_max"`
+	FetchSize       *int32             `json:"fetch_size"`
 	Count           int                `json:"count"`
 	Group           string             `json:"group"`
 	Instance        *string            `json:"instance"`
@@ -214,8 +215,12 @@ func (a *agent) produce(ctx context.Context, r *request) (any, error) {
 
 func (a *agent) consume(ctx context.Context, r *request) (any, error) {
 	start := map[string]map[int32]kgo.Offset{r.Topic: {0: kgo.NewOffset().At(0)}}
+	size := int32(64 << 20)
+	if r.FetchSize != nil {
+		size = *r.FetchSize
+	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(a.bootstrap), kgo.ConsumePartitions(start),
-		kgo.FetchMaxPartitionBytes(64<<20), kgo.BrokerMaxReadBytes(256<<20))
+		kgo.FetchMaxPartitionBytes(size), kgo.BrokerMaxReadBytes(256<<20))
 	if err != nil {
 		return nil, err
 	}
@@ -243,6 +248,7 @@ func (a *agent) openConsumer(r *request) (any, error) {
 	}
 	options := []kgo.Opt{kgo.SeedBrokers(a.bootstrap), kgo.ConsumerGroup(r.Group), kgo.ConsumeTopics(r.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
+		kgo.HeartbeatInterval(500 * time.Millisecond),
 		kgo.OnPartitionsAssigned(func(ctx context.Context, client *kgo.Client, parts map[string][]int32) {
 			for kept == nil {
 				time.Sleep(time.Millisecond)

@@ -68,7 +68,11 @@ public class Agent {
 
     private Agent(String bootstrap) {
         this.bootstrap = bootstrap;
-        this.admin = Admin.create(common());
+        Properties properties = common();
+        // What no retry can mend, such as a partition that is not there, is reported only when this time is over.
+        properties.put("default.api.timeout.ms", 15_000);
+        properties.put("request.timeout.ms", 15_000);
+        this.admin = Admin.create(properties);
     }
 
     private Properties common() {
@@ -251,6 +255,10 @@ public class Agent {
     private Object consume(JsonNode request) {
         Properties properties = common();
         properties.put("enable.auto.commit", false);
+        if (!request.get("fetch_size").isNull()) {
+            properties.put("max.partition.fetch.bytes", request.get("fetch_size").asInt());
+            properties.put("fetch.max.bytes", request.get("fetch_size").asInt());
+        }
         List<Object> seen = new ArrayList<>();
         int count = request.get("count").asInt();
         TopicPartition partition = new TopicPartition(request.get("topic").asText(), 0);
@@ -290,6 +298,9 @@ public class Agent {
         properties.put("auto.offset.reset", "earliest");
         properties.put("enable.auto.commit", false);
         properties.put("max.poll.records", 1);
+        if (request.get("protocol").asText().equals("classic")) {
+            properties.put("heartbeat.interval.ms", 500);
+        }
         properties.put("isolation.level", request.get("isolation").asText());
         if (!request.get("protocol").asText().equals("classic")) {
             properties.put("group.protocol", request.get("protocol").asText());

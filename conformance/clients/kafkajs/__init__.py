@@ -16,7 +16,8 @@ INSTALL_TIMEOUT_S = 300
 
 class KafkaJsClient(AgentClient):
     def __init__(self, bootstrap_servers: str) -> None:
-        super().__init__(["node", str(_installed() / "agent.js"), bootstrap_servers])
+        # The requests have room for an instance id, but nothing lets a user give one.
+        super().__init__(["node", str(_installed() / "agent.js"), bootstrap_servers], static_members=False)
 
 
 def missing() -> str | None:

@@ -21,7 +21,7 @@ function keep(handle) {
 
 // kafkajs pushes records; the scenario pulls them. A record is committed only when the scenario says so.
 async function openConsumer({ topic, group, isolation }) {
-  const consumer = kafka.consumer({ groupId: group, readUncommitted: isolation === "read_uncommitted" });
+  const consumer = kafka.consumer({ groupId: group, readUncommitted: isolation === "read_uncommitted", heartbeatInterval: 500 });
   const handle = { consumer, topic, queue: [], polled: new Map(), assigned: 0 };
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     handle.assigned = (payload.memberAssignment[topic] || []).length;
@@ -109,8 +109,10 @@ async function produce({ topic, records, codec, acks }) {
   return sent;
 }
 
-async function consume({ topic, count }) {
-  const consumer = kafka.consumer({ groupId: `read-${topic}-${process.pid}-${opened}`, readUncommitted: true });
+async function consume({ topic, count, fetch_size }) {
+  const limits = fetch_size === null ? {} : { maxBytes: fetch_size, maxBytesPerPartition: fetch_size };
+  const groupId = `read-${topic}-${process.pid}-${opened}`;
+  const consumer = kafka.consumer({ groupId, readUncommitted: true, ...limits });
   opened += 1;
   const seen = [];
   await consumer.connect();

@@ -89,7 +89,12 @@ def _check_request(request: FetchRequest) -> None:
 
 
 def _size_bytes_max(request: FetchRequest, context: RequestContext) -> int:
-    return min(max(request.max_bytes, 0), context.services.fetch_size_bytes_max)
+    size_bytes_max = min(max(request.max_bytes, 0), context.services.fetch_size_bytes_max)
+    quotas = context.services.quotas
+    if quotas.fetch_limited:
+        # Else one answer could carry what the quota allows for minutes, and only the next one would wait.
+        return min(size_bytes_max, quotas.fetch_size_bytes_max(context))
+    return size_bytes_max
 
 
 async def _wait(

@@ -22,6 +22,7 @@ DEFAULT = None
 """In an entity, None as a name stands for "every name that has no quota of its own"."""
 
 RATES_MAX = 10_000
+INT32_MAX = 2**31 - 1
 
 Entity = tuple[tuple[str, str | None], ...]
 """Sorted pairs such as (("client-id", "etl"), ("user", None))."""
@@ -98,6 +99,14 @@ class Quotas:
 
     def fetched(self, context: RequestContext, size_bytes: int) -> int:
         return self._record(FETCH, context.client_id or "", size_bytes)
+
+    def fetch_size_bytes_max(self, context: RequestContext) -> int:
+        """What a client may fetch within one window: all full samples at its rate."""
+        found = self.limit(FETCH, ANONYMOUS, context.client_id or "")
+        if found is None:
+            return INT32_MAX
+        window_seconds = (self._samples_max - 1) * self._sample_seconds
+        return min(int(found[1] * window_seconds), INT32_MAX)
 
     def limit(self, kind: str, user: str, client_id: str) -> tuple[Entity, float] | None:
         """The quota that counts for a client, with the entity whose rate it shares."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.runtime.quotas import PRODUCE, Entity, Quotas
+from oncelog.broker.runtime.quotas import FETCH, PRODUCE, Entity, Quotas
 
 
 class ManualClock:
@@ -88,3 +88,10 @@ def test_the_most_specific_quota_counts(clock: Any) -> None:
     quotas.update({entity(client_id=None): {PRODUCE: 1.0}, entity(client_id="a"): {PRODUCE: 2.0}})
     assert quotas.limit(PRODUCE, "ANONYMOUS", "a") == (entity(client_id="a"), 2.0)
     assert quotas.limit(PRODUCE, "ANONYMOUS", "b") == (entity(client_id="b"), 1.0)
+
+
+def test_one_answer_has_no_more_than_a_window_of_the_quota(clock: Any) -> None:
+    quotas = Quotas(clock, 11, 2.0)
+    quotas.update({entity(client_id="a"): {FETCH: 1000.0}})
+    assert quotas.fetch_size_bytes_max(client("a")) == 20_000
+    assert quotas.fetch_size_bytes_max(client("b")) == 2**31 - 1

@@ -1,0 +1,317 @@
+"""kcat, each call a process, apart from consumers and transactions, which last as long as their process.
+
+kcat makes no topics: the harness prepares them by the wire. It can neither set timestamps nor tell the offset of what
+it produced.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+from queue import Empty, Queue
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from conformance.client import (
+    OPERATION_TIMEOUT_S,
+    REQUEST_SIZE_BYTES_MAX,
+    ClientError,
+    UnsupportedError,
+    show,
+    wait_until,
+)
+from conformance.preparation import create_topic
+from conformance.scenarios.run import find_offset, wait_for_end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from conformance.client import GroupConsumer, Json, Record
+
+_SPECS = {"earliest": "-2", "latest": "-1"}
+_ERROR = re.compile(r"(?:Broker|Local): [^:\n(%]+")
+_ASSIGNED = re.compile(r"rebalanced .*?: (assigned|revoked): (.*)")
+_VERSION = re.compile(r"^Version (\S+).*librdkafka (\S+)", re.MULTILINE)
+
+
+def _program() -> str | None:
+    # Debian called it kafkacat before version 1.7.
+    return shutil.which("kcat") or shutil.which("kafkacat")
+
+
+def missing() -> str | None:
+    return None if _program() else "kcat is missing (Debian: apt-get install kcat)"
+
+
+def version() -> str:
+    program = _program()
+    if program is None:
+        return ""
+    done = subprocess.run([program, "-V"], capture_output=True, text=True, check=False)
+    found = _VERSION.search(done.stdout + done.stderr)
+    return f"{found[1]}, librdkafka {found[2]}" if found else ""
+
+
+class KcatClient:
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._bootstrap = bootstrap_servers
+        self._common = [_program() or "kcat", "-b", bootstrap_servers, "-m", f"{OPERATION_TIMEOUT_S:.0f}"]
+
+    def prepare_topic(self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Json:
+        return create_topic(self._bootstrap, name, partitions=partitions, configs=configs)
+
+    def create_topic(self, name: str, **_: object) -> Json:
+        raise UnsupportedError("creating topics")
+
+    def delete_topic(self, name: str) -> Json:
+        raise UnsupportedError("deleting topics")
+
+    def create_partitions(self, name: str, total: int) -> Json:
+        raise UnsupportedError("creating partitions")
+
+    def describe_topic(self, name: str) -> list[Json]:
+        told = json.loads(self._run("-L", "-J", "-t", name))
+        (topic,) = told["topics"]
+        if "error" in topic:
+            raise ClientError(topic["error"])
+        return [
+            {"partition": item["partition"], "replicas": len(item["replicas"]), "isr": len(item["isrs"])}
+            for item in sorted(topic["partitions"], key=lambda item: int(item["partition"]))
+        ]
+
+    def describe_configs(self, topic: str) -> dict[str, Json]:
+        raise UnsupportedError("configs")
+
+    def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> Json:
+        raise UnsupportedError("configs")
+
+    def produce(self, topic: str, records: Sequence[Record], *, codec: str, acks: str) -> Json:
+        if codec == "zstd":
+            raise UnsupportedError("zstd, which is no choice of its option -z")
+        size = f"message.max.bytes={REQUEST_SIZE_BYTES_MAX}"
+        settings = (f"acks={acks}", size, "batch.num.messages=1")
+        where = ["-P", "-t", topic, "-p", "0", "-z", codec, *(part for item in settings for part in ("-X", item))]
+        for (key, headers, filled), group in groupby(records, _kind):
+            alike = list(group)
+            if acks == "0":
+                end = find_offset(self, topic, "latest") + len(alike)
+            options = [option for name, value in headers for option in ("-H", f"{name}={_text(value)}")]
+            if filled:
+                options += ["-k", _text(key)] if key is not None else []
+                self._produce_files(where + options, alike)
+            else:
+                self._produce_hollow(where + options, alike)
+            if acks == "0":
+                # Nothing is acked, and the next process might overtake this one.
+                wait_for_end(self, topic, end)
+        return None
+
+    def _produce_files(self, options: Sequence[str], records: Sequence[Record]) -> None:
+        """A file is a record; kcat would look for the end of a large one on its input again and again."""
+        with TemporaryDirectory() as directory:
+            paths = [Path(directory, str(index)) for index in range(len(records))]
+            for path, record in zip(paths, records, strict=True):
+                path.write_bytes(record.value or b"")
+            self._run(*options, *map(str, paths))
+
+    def _produce_hollow(self, options: Sequence[str], records: Sequence[Record]) -> None:
+        """A line with nothing behind its key; kcat sends it as it is, or as null."""
+        for record in records:
+            null = ("-Z",) if record.value is None else ()
+            self._run(*options, *null, "-K", "\x02", "-D", "\x01", stdin=(record.key or b"") + b"\x02\x01")
+
+    def consume(self, topic: str, count: int, *, fetch_size_bytes: int | None = None) -> list[Json]:
+        limit = () if fetch_size_bytes is None else ("-X", f"fetch.message.max.bytes={fetch_size_bytes}")
+        text = self._run("-C", "-t", topic, "-p", "0", "-o", "0", "-c", str(count), "-J", *limit)
+        return [_observe(json.loads(line)) for line in text.splitlines()]
+
+    def list_offset(self, topic: str, partition: int, spec: str) -> Json:
+        if not spec.isdigit() and spec not in _SPECS:
+            raise UnsupportedError(spec)
+        if spec.isdigit() and int(spec) > 0:
+            raise UnsupportedError("it sets no timestamps, so that the answer is up to the clock")
+        # By default librdkafka asks for the end of what is committed.
+        isolation = ("-X", "isolation.level=read_uncommitted")
+        return self._run("-Q", "-t", f"{topic}:{partition}:{_SPECS.get(spec, spec)}", *isolation).strip()
+
+    def open_consumer(
+        self,
+        topic: str,
+        group: str,
+        *,
+        protocol: str = "classic",
+        instance: str | None = None,
+        isolation: str = "read_uncommitted",
+    ) -> KcatConsumer:
+        if protocol != "classic":
+            raise UnsupportedError(f"group protocol {protocol}")
+        settings = {
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": "false",
+            "isolation.level": isolation,
+            "heartbeat.interval.ms": "500",
+        }
+        settings |= {} if instance is None else {"group.instance.id": instance}
+        options = [option for name, value in settings.items() for option in ("-X", f"{name}={value}")]
+        return KcatConsumer([*self._common, "-E", "-u", "-J", *options, "-G", group, topic])
+
+    def open_producer(self, transactional_id: str | None, *, timeout_ms: int = 60_000) -> KcatProducer:
+        if transactional_id is None:
+            raise UnsupportedError("a producer that goes on between calls")
+        settings = (f"transactional.id={transactional_id}", f"transaction.timeout.ms={timeout_ms}", "linger.ms=0")
+        command = [*self._common, "-P", *(part for item in settings for part in ("-X", item))]
+        return KcatProducer(command, lambda topic: self.list_offset(topic, 0, "latest"))
+
+    def close(self) -> None:
+        """Nothing stays open between calls."""
+
+    def _run(self, *args: str, stdin: bytes = b"") -> str:
+        done = subprocess.run(
+            [*self._common, *args], input=stdin, capture_output=True, timeout=2 * OPERATION_TIMEOUT_S, check=False
+        )
+        told = done.stderr.decode(errors="replace")
+        if done.returncode != 0 or "Delivery failed" in told:
+            raise ClientError(_named(told) or f"exit code {done.returncode}")
+        return done.stdout.decode("latin-1")
+
+
+class KcatConsumer:
+    """A process whose lines two threads read: records from stdout, what the group gives from stderr."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._records: Queue[str] = Queue()
+        self._assigned = 0
+        self._readers = [Thread(target=self._read_records), Thread(target=self._read_messages)]
+        for reader in self._readers:
+            reader.start()
+
+    def _read_records(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._records.put(line)
+
+    def _read_messages(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            if (found := _ASSIGNED.search(line)) is not None:
+                self._assigned = found[2].count("[") if found[1] == "assigned" else 0
+
+    def poll(self, seconds: float) -> list[Json]:
+        try:
+            told = json.loads(self._records.get(timeout=seconds))
+        except Empty:
+            return []
+        return [{"partition": told["partition"], "offset": told["offset"], "value": told["payload"]}]
+
+    def assigned(self) -> int:
+        return self._assigned
+
+    def commit(self) -> Json:
+        raise UnsupportedError("committing when told to")
+
+    def committed(self, partition: int) -> Json:
+        raise UnsupportedError("telling what is committed")
+
+    def close(self) -> None:
+        _end(self._process, signal.SIGTERM)
+        for reader in self._readers:
+            reader.join()
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._process.stdout.close()
+        self._process.stderr.close()
+
+
+class KcatProducer:
+    """A transaction is a process: its end of input commits, a signal aborts."""
+
+    def __init__(self, command: list[str], find_end: Callable[[str], Json]) -> None:
+        self._command, self._find_end = command, find_end
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def init(self) -> None:
+        """kcat gets its producer id with its first record."""
+
+    def begin(self) -> None:
+        """Its process begins one with the first record, whose topic it must know."""
+
+    def send(self, topic: str, value: bytes) -> Json:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [*self._command, "-t", topic, "-p", "0"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+        assert self._process.stdin is not None
+        before = self._find_end(topic)
+        self._process.stdin.write(value + b"\n")
+        self._process.stdin.flush()
+        # kcat does not tell when a record is acked.
+        wait_until(lambda: self._find_end(topic) != before, "the record is there")
+        return None
+
+    def send_offset(self, consumer: GroupConsumer, topic: str, offset: int) -> None:
+        raise UnsupportedError("offsets in a transaction")
+
+    def commit(self) -> None:
+        process, self._process = self._process, None
+        assert process is not None
+        _, told = process.communicate(timeout=OPERATION_TIMEOUT_S)
+        if process.returncode != 0:
+            raise ClientError(_named(told.decode()) or f"exit code {process.returncode}")
+
+    def abort(self) -> None:
+        process, self._process = self._process, None
+        assert process is not None
+        _end(process, signal.SIGTERM)
+
+    def close(self) -> None:
+        if self._process is not None:
+            _end(self._process, signal.SIGKILL)
+
+
+def _kind(record: Record) -> tuple[bytes | None, tuple[tuple[str, bytes | None], ...], bool]:
+    """Records of one kind can come from one process."""
+    return record.key, record.headers, bool(record.value)
+
+
+def _end(process: subprocess.Popen[Any], number: signal.Signals) -> None:
+    process.send_signal(number)
+    for stream in (process.stdin,):
+        if stream is not None:
+            with suppress(BrokenPipeError):
+                stream.close()
+    try:
+        process.wait(OPERATION_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _named(told: str) -> str | None:
+    found = _ERROR.search(told)
+    return found[0].strip() if found else None
+
+
+def _text(data: bytes | None) -> str:
+    return "" if data is None else data.decode("ascii")
+
+
+def _observe(told: dict[str, Any]) -> Json:
+    payload = told["payload"]
+    return {
+        "offset": told["offset"],
+        "leader_epoch": told.get("leader_epoch", "none"),
+        "timestamp": told["tstype"],
+        "key": told["key"],
+        "value": show(None if payload is None else payload.encode("latin-1")),
+        "headers": told.get("headers", []),
+    }

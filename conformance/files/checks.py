@@ -1,0 +1,211 @@
+"""The checks, each a cell of the card's table of files."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conformance.card_settings import APACHE_SETTINGS, SETTINGS
+from conformance.cells import CellResult, compare
+from conformance.client import ClientError
+from conformance.clients import open_client
+from conformance.files.workload import CODECS, FATES, GROUP, Workload, create_topics, topics
+from conformance.preparation import warm_up
+from conformance.reference.kafka import ApacheKafka
+from conformance.reference.tools import run_tool
+from conformance.scenarios.groups import read
+from oncelog.inspect.findings import Severity
+from oncelog.inspect.verify import Totals
+from oncelog.inspect.verify_data import find, verify
+from oncelog.testing import Broker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from conformance.client import Json
+
+NAME = "files"
+FEW_PARTITIONS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+DUMPS = {
+    "--print-data-log": [*topics()],
+    "--offsets-decoder": ["__consumer_offsets"],
+    "--transaction-log-decoder": ["__transaction_state"],
+}
+_NUMBERS = re.compile(
+    r"(CreateTime|producerId|producerEpoch|coordinatorEpoch|partitionLeaderEpoch|position|size|crc|[a-zA-Z]*[tT]imestamp(?:Ms)?|"
+    r"lastProducerId|previousProducerId|nextProducerId|nextProducerEpoch|lastProducerEpoch)\"?(:\s*|=)-?\d+"
+)
+_IDS = re.compile(r"rdkafka-[0-9a-f-]+|rdkafka(#\w+-\d+)?|/127\.0\.0\.1|[A-Za-z0-9_-]{22}(?=\")")
+
+
+class Directories:
+    """A directory of each broker with the same content, transactions left open, after a clean stop."""
+
+    def __init__(self) -> None:
+        self.apache = Path(tempfile.mkdtemp(prefix="conformance-apache-"))
+        self.oncelog = Path(tempfile.mkdtemp(prefix="conformance-oncelog-"))
+
+    def fill(self) -> None:
+        with ApacheKafka(SETTINGS | APACHE_SETTINGS | FEW_PARTITIONS) as kafka:
+            _fill(kafka.bootstrap_servers, kafka.stop)
+            shutil.copytree(kafka.data_dir, self.apache, dirs_exist_ok=True)
+        broker = Broker(SETTINGS | FEW_PARTITIONS, subprocess=True, data_dir=self.oncelog)
+        with broker:
+            _fill(broker.bootstrap_servers, broker.stop)
+
+    def remove(self) -> None:
+        for directory in (self.apache, self.oncelog):
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _fill(address: str, stop: Callable[[], None]) -> None:
+    warm_up(address)
+    create_topics(address)
+    with closing(Workload(address)) as workload:
+        workload.write()
+        workload.open_transactions()
+        stop()
+
+
+def run_checks(tell: Callable[[str], None]) -> list[CellResult]:
+    cells: list[CellResult] = []
+
+    def add(label: str, theirs: Callable[[], Json], ours: Callable[[], Json]) -> None:
+        cell = compare(NAME, label, theirs, ours)
+        tell(f"{NAME}, {label}: {len(cell.found)} differences ({cell.seconds:.0f} s)")
+        cells.append(cell)
+
+    directories = Directories()
+    try:
+        directories.fill()
+        for option, names in DUMPS.items():
+            theirs = partial(dump, directories.apache, names, option)
+            add(f"kafka-dump-log --deep-iteration {option}", theirs, partial(dump, directories.oncelog, names, option))
+        add("verify-log over both", partial(find_errors, directories.apache), partial(find_errors, directories.oncelog))
+    finally:
+        directories.remove()
+    add("Oncelog continues what Apache Kafka wrote", expected_after_exchange, kafka_then_oncelog)
+    add("Apache Kafka continues what Oncelog wrote", expected_after_exchange, oncelog_then_kafka)
+    return cells
+
+
+def dump(directory: Path, names: list[str], option: str) -> Json:
+    """What Kafka's tool says of logs, without what differs from one run of the same broker to the next."""
+    segments = sorted(segment for name in names for segment in (directory / f"{name}-0").glob("*.log"))
+    done = run_tool("kafka-dump-log", "--deep-iteration", option, "--files", ",".join(map(str, segments)))
+    text = (done.stdout + done.stderr).replace(f"{directory}/", "")
+    lines = [_IDS.sub("ID", _NUMBERS.sub(r"\1\2N", line)) for line in text.splitlines()]
+    return {"exit code": done.returncode, "lines": list(lines)}
+
+
+def find_errors(directory: Path) -> Json:
+    found = verify(directory, find(directory), Totals(), lambda _: None)
+    return [finding.line() for finding in found if finding.severity is Severity.ERROR]
+
+
+def expected_after_exchange() -> Json:
+    """What is in the topics when the transactions that were open have ended under the second broker."""
+    seen: dict[str, Json] = {f"files-{codec}": 5 for codec in CODECS}
+    for fate in FATES:
+        seen[f"files-{fate}"] = ["committed", *(["open"] if fate == "commit" else []), "behind"]
+    seen["offset of the group"] = 4
+    return seen
+
+
+def kafka_then_oncelog() -> Json:
+    with (
+        tempfile.TemporaryDirectory(prefix="conformance-exchange-") as directory,
+        ApacheKafka(SETTINGS | APACHE_SETTINGS | FEW_PARTITIONS) as kafka,
+    ):
+        address = kafka.bootstrap_servers
+        warm_up(address)
+        create_topics(address)
+        with closing(Workload(address)) as workload:
+            workload.write()
+            workload.open_transactions()
+            kafka.stop()
+            shutil.copytree(kafka.data_dir, directory, dirs_exist_ok=True)
+            port = int(address.rpartition(":")[2])
+            with Broker(SETTINGS | FEW_PARTITIONS, subprocess=True, data_dir=directory, port=port):
+                workload.end_transactions()
+                return _look(address)
+
+
+def oncelog_then_kafka() -> Json:
+    """Topics of Kafka live in its controller's log, so it is given ours under topics that it has made before."""
+    with (
+        ApacheKafka(SETTINGS | APACHE_SETTINGS | FEW_PARTITIONS) as kafka,
+        tempfile.TemporaryDirectory(prefix="conformance-exchange-") as directory,
+    ):
+        address = kafka.bootstrap_servers
+        warm_up(address)
+        create_topics(address)
+        kafka.stop()
+        port = int(address.rpartition(":")[2])
+        with _filled_by_oncelog(Path(directory), address, port) as workload:
+            for topic in [*topics(), "__consumer_offsets", "__transaction_state"]:
+                _take_over(Path(directory, f"{topic}-0"), kafka.data_dir / f"{topic}-0")
+            kafka.start()
+            workload.end_transactions()
+            return _look(address)
+
+
+@contextmanager
+def _filled_by_oncelog(directory: Path, address: str, port: int) -> Iterator[Workload]:
+    broker = Broker(SETTINGS | FEW_PARTITIONS, subprocess=True, data_dir=directory, port=port)
+    broker.start()
+    try:
+        warm_up(address)
+        create_topics(address)
+        workload = Workload(address)
+    except BaseException:
+        broker.stop()
+        raise
+    with closing(workload):
+        try:
+            workload.write()
+            workload.open_transactions()
+        finally:
+            broker.stop()
+        yield workload
+
+
+def _take_over(source: Path, target: Path) -> None:
+    """Everything but the id that the controller gave to the topic."""
+    for path in target.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    for path in source.iterdir():
+        if path.name != "partition.metadata":
+            shutil.copy(path, target)
+
+
+def _look(address: str) -> Json:
+    seen: dict[str, Json] = {}
+    with closing(open_client("confluent", address)) as client:
+        for codec in CODECS:
+            seen[f"files-{codec}"] = len(client.consume(f"files-{codec}", 5))
+        for fate in FATES:
+            topic = f"files-{fate}"
+            with closing(client.open_producer(None)) as producer:
+                producer.send(topic, b"behind")
+            with closing(client.open_consumer(topic, f"look-{fate}", isolation="read_committed")) as consumer:
+                seen[topic] = _read_up_to(consumer, b"behind")
+        with closing(client.open_consumer("files-none", GROUP)) as consumer:
+            seen["offset of the group"] = consumer.committed(0)
+    return seen
+
+
+def _read_up_to(consumer: object, last: bytes) -> Json:
+    values: list[Json] = []
+    while not values or values[-1] != last.decode():
+        if len(values) > len(FATES):
+            raise ClientError(f"too many records: {values}")
+        (record,) = read(consumer, 1)  # type: ignore[arg-type, misc]
+        values.append(record["value"])
+    return values
