@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from conformance.client import ClientError, wait_until
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _CREATE_TOPICS_VERSION = 7
 _ALTER_QUOTAS_VERSION = 1
+_COORDINATORS = (0, 1)
+"""Of groups and of transactions."""
 
 
 def create_topic(address: str, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
@@ -37,11 +40,16 @@ def warm_up(address: str) -> None:
         group = offset_fetch.OffsetFetchRequestGroup(group_id="warm-up", topics=[])
         offsets = offset_fetch.OffsetFetchRequest(groups=[group])
         producer = init_producer_id.InitProducerIdRequest(transactional_id="warm-up", transaction_timeout_ms=1000)
-        for key_type, name in enumerate(("warm-up", "warm-up")):
-            coordinator = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[name])
-            wait_until(lambda request=coordinator: not link.ask(request, 4).coordinators[0].error_code, "a coordinator")
+        for key_type in _COORDINATORS:
+            request = find_coordinator.FindCoordinatorRequest(key_type=key_type, coordinator_keys=["warm-up"])
+            wait_until(partial(_has_coordinator, link, request), "a coordinator")
         wait_until(lambda: not link.ask(offsets, 8).groups[0].error_code, "the coordinator of groups")
         wait_until(lambda: not link.ask(producer, 4).error_code, "the coordinator of transactions")
+
+
+def _has_coordinator(link: Link, request: find_coordinator.FindCoordinatorRequest) -> bool:
+    (found,) = link.ask(request, 4).coordinators
+    return not found.error_code
 
 
 @contextmanager

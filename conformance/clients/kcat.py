@@ -64,8 +64,8 @@ class KcatClient:
         self._bootstrap = bootstrap_servers
         self._common = [_program() or "kcat", "-b", bootstrap_servers, "-m", f"{OPERATION_TIMEOUT_S:.0f}"]
 
-    def prepare_topic(self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Json:
-        return create_topic(self._bootstrap, name, partitions=partitions, configs=configs)
+    def prepare_topic(self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        create_topic(self._bootstrap, name, partitions=partitions, configs=configs)
 
     def create_topic(self, name: str, **_: object) -> Json:
         raise UnsupportedError("creating topics")

@@ -1,8 +1,11 @@
 """kafka-python 2.x behind lines of JSON; the operations are those of ../java/Agent.java."""
 
+from __future__ import annotations
+
 import json
 import sys
 import time
+from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions, NewTopic
@@ -16,42 +19,44 @@ class Unsupported(Exception):
     """kafka-python 2.x has no such call."""
 
 
-def to_bytes(text):
+def to_bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode("latin-1")
 
 
-def to_text(data):
+def to_text(data: bytes | None) -> str | None:
     return None if data is None else bytes(data).decode("latin-1")
 
 
-def check(code):
+def check(code: int) -> None:
     if code:
         raise for_code(code)
 
 
 class Agent:
-    def __init__(self, bootstrap_servers):
-        self.common = {"bootstrap_servers": bootstrap_servers}
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.common: dict[str, Any] = {"bootstrap_servers": bootstrap_servers}
         self.admin = KafkaAdminClient(**self.common)
-        self.handles = {}
+        self.handles: dict[int, Any] = {}
         self.opened = 0
 
-    def keep(self, handle):
+    def keep(self, handle: Any) -> int:
         self.opened += 1
         self.handles[self.opened] = handle
         return self.opened
 
-    def create_topic(self, name, partitions, replication_factor, configs, validate_only):
+    def create_topic(
+        self, name: str, partitions: int, replication_factor: int, configs: dict[str, str], validate_only: bool
+    ) -> None:
         topic = NewTopic(name, partitions, replication_factor, topic_configs=configs)
         self.admin.create_topics([topic], validate_only=validate_only)
 
-    def delete_topic(self, name):
+    def delete_topic(self, name: str) -> None:
         self.admin.delete_topics([name])
 
-    def create_partitions(self, name, total):
+    def create_partitions(self, name: str, total: int) -> None:
         self.admin.create_partitions({name: NewPartitions(total)})
 
-    def describe_topic(self, name):
+    def describe_topic(self, name: str) -> Any:
         # From all topics: asking for one by its name would create it.
         topic = next((topic for topic in self.admin.describe_topics() if name in topic.values()), None)
         if topic is None:
@@ -66,21 +71,21 @@ class Agent:
             for item in partitions
         ]
 
-    def describe_configs(self, topic):
+    def describe_configs(self, topic: str) -> Any:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         (response,) = self.admin.describe_configs([resource], include_synonyms=True)
         ((code, _, _, _, entries),) = response.resources
         check(code)
         return {entry[0]: [str(part) for part in entry[1:]] for entry in entries}
 
-    def alter_configs(self, topic, changes):
+    def alter_configs(self, topic: str, changes: dict[str, str | None]) -> None:
         # The request replaces all configs of a topic, so that one is reset by leaving it out.
         changes = {name: value for name, value in changes.items() if value is not None}
         response = self.admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, changes)])
         ((code, *_),) = response.resources
         check(code)
 
-    def produce(self, topic, records, codec, acks, size_max):
+    def produce(self, topic: str, records: list[dict[str, Any]], codec: str, acks: str, size_max: int) -> Any:
         producer = KafkaProducer(
             **self.common,
             acks=acks if acks == "all" else int(acks),
@@ -98,7 +103,7 @@ class Agent:
         finally:
             producer.close()
 
-    def send_record(self, producer, topic, record):
+    def send_record(self, producer: Any, topic: str, record: dict[str, Any]) -> Any:
         headers = [(name, to_bytes(value)) for name, value in record["headers"]]
         if any(value is None for _, value in headers):
             raise Unsupported("a header without value")
@@ -115,18 +120,18 @@ class Agent:
             return {"error": type(error).__name__}
         return {"partition": sent.partition, "offset": sent.offset}
 
-    def wait_for_end(self, topic, count):
+    def wait_for_end(self, topic: str, count: int) -> None:
         deadline = time.monotonic() + TIMEOUT_S
         while self.list_offset(topic, 0, "latest") != count and time.monotonic() < deadline:
             time.sleep(0.02)
 
-    def consume(self, topic, count, fetch_size=None):
+    def consume(self, topic: str, count: int, fetch_size: int | None = None) -> Any:
         limits = {} if fetch_size is None else {"max_partition_fetch_bytes": fetch_size, "fetch_max_bytes": fetch_size}
         consumer = KafkaConsumer(**self.common, group_id=None, enable_auto_commit=False, **limits)
         partition = TopicPartition(topic, 0)
         consumer.assign([partition])
         consumer.seek(partition, 0)
-        seen = []
+        seen: list[Any] = []
         try:
             while len(seen) < count:
                 polled = consumer.poll(TIMEOUT_S * 1000, max_records=count - len(seen))
@@ -138,7 +143,7 @@ class Agent:
         return seen
 
     @staticmethod
-    def shown(record):
+    def shown(record: Any) -> Any:
         return {
             "offset": record.offset,
             "leader_epoch": record.leader_epoch,
@@ -148,7 +153,7 @@ class Agent:
             "headers": [[name, to_text(value)] for name, value in record.headers],
         }
 
-    def list_offset(self, topic, partition, spec):
+    def list_offset(self, topic: str, partition: int, spec: str) -> Any:
         at = TopicPartition(topic, partition)
         consumer = KafkaConsumer(**self.common, group_id=None)
         try:
@@ -163,7 +168,7 @@ class Agent:
         finally:
             consumer.close()
 
-    def open_consumer(self, topic, group, protocol, instance, isolation):
+    def open_consumer(self, topic: str, group: str, protocol: str, instance: str | None, isolation: str) -> int:
         settings = {} if instance is None else {"group_instance_id": instance}
         consumer = KafkaConsumer(
             topic,
@@ -177,7 +182,7 @@ class Agent:
         )
         return self.keep(consumer)
 
-    def poll(self, handle, seconds):
+    def poll(self, handle: int, seconds: float) -> Any:
         polled = self.handles[handle].poll(int(seconds * 1000), max_records=1)
         return [
             {"partition": record.partition, "offset": record.offset, "value": to_text(record.value)}
@@ -185,16 +190,16 @@ class Agent:
             for record in records
         ]
 
-    def assigned(self, handle):
+    def assigned(self, handle: int) -> int:
         return len(self.handles[handle].assignment())
 
-    def commit_offsets(self, handle):
+    def commit_offsets(self, handle: int) -> None:
         self.handles[handle].commit()
 
-    def committed(self, handle, topic, partition):
+    def committed(self, handle: int, topic: str, partition: int) -> Any:
         return self.handles[handle].committed(TopicPartition(topic, partition))
 
-    def open_producer(self, transactional_id, timeout_ms):
+    def open_producer(self, transactional_id: str | None, timeout_ms: int) -> int:
         return self.keep(
             KafkaProducer(
                 **self.common,
@@ -204,28 +209,28 @@ class Agent:
             )
         )
 
-    def init(self, handle):
+    def init(self, handle: int) -> None:
         self.handles[handle].init_transactions()
 
-    def begin(self, handle):
+    def begin(self, handle: int) -> None:
         self.handles[handle].begin_transaction()
 
-    def send(self, handle, topic, value):
+    def send(self, handle: int, topic: str, value: str | None) -> Any:
         sent = self.handles[handle].send(topic, value=to_bytes(value), partition=0).get(TIMEOUT_S)
         return {"offset": sent.offset}
 
-    def send_offset(self, handle, consumer, topic, offset):
+    def send_offset(self, handle: int, consumer: int, topic: str, offset: int) -> None:
         group = self.handles[consumer].config["group_id"]
         offsets = {TopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}
         self.handles[handle].send_offsets_to_transaction(offsets, group)
 
-    def commit(self, handle):
+    def commit(self, handle: int) -> None:
         self.handles[handle].commit_transaction()
 
-    def abort(self, handle):
+    def abort(self, handle: int) -> None:
         self.handles[handle].abort_transaction()
 
-    def close(self, handle):
+    def close(self, handle: int) -> None:
         kept = self.handles.pop(handle)
         if isinstance(kept, KafkaProducer):
             kept.close(timeout=2)
@@ -233,7 +238,7 @@ class Agent:
             kept.close()
 
 
-def answer(agent, request):
+def answer(agent: Agent, request: dict[str, Any]) -> Any:
     operation = request.pop("op")
     try:
         return {"ok": getattr(agent, operation)(**request)}
@@ -243,7 +248,7 @@ def answer(agent, request):
         return {"error": type(error).__name__}
 
 
-def main():
+def main() -> None:
     out, sys.stdout = sys.stdout, sys.stderr
     agent = Agent(sys.argv[1])
     for line in sys.stdin:
