@@ -56,6 +56,7 @@ soak: setup-dev ## The long forms of what kills, delays and repeats: about an ho
 	@sh conformance/reference/ensure_java.sh
 	ONCELOG_SOAK=1 ONCELOG_KILLS=$${ONCELOG_KILLS:-100} ONCELOG_LATE_ENDS=$${ONCELOG_LATE_ENDS:-10000} \
 		ONCELOG_STREAMS_KILLS=$${ONCELOG_STREAMS_KILLS:-30} ONCELOG_STRACE_STRIDE=$${ONCELOG_STRACE_STRIDE:-1} \
+		ONCELOG_SOAK_SECONDS=$${ONCELOG_SOAK_SECONDS:-600} \
 		$(BIN)/pytest -m soak -p no:randomly --timeout=0
 
 conformance: setup-dev ## The same scenarios against Apache Kafka and Oncelog; writes conformance/CARD.md

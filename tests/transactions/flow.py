@@ -13,6 +13,7 @@ from typing import Any, Self
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 PATIENCE_S = 60.0
+AHEAD_MAX = 500
 CLIENT = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_level": 0}
 
 
@@ -62,7 +63,7 @@ class Background:
 class Feeder(Background):
     """Writes what `make` gives for 0, 1, 2, …, by an idempotent producer, to the partitions in turn.
 
-    It goes on until it is stopped, or has written `count_max`.
+    It goes on until it is stopped, or has written `count_max`, and pauses when it is too far `ahead_of` its readers.
     """
 
     def __init__(
@@ -74,8 +75,10 @@ class Feeder(Background):
         make: Callable[[int], str] = str,
         *,
         count_max: int | None = None,
+        ahead_of: Callable[[], int] | None = None,
     ) -> None:
         super().__init__()
+        self._ahead_of = ahead_of
         self._count_max = count_max
         self._producer = Producer(
             CLIENT | {"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 5, "retry.backoff.ms": 20}
@@ -100,7 +103,8 @@ class Feeder(Background):
         self._stopping.wait(seconds)
 
     def _step(self) -> None:
-        if self.count == self._count_max:
+        is_ahead = self._ahead_of is not None and self.count - self._ahead_of() > AHEAD_MAX
+        if is_ahead or self.count == self._count_max:
             self._producer.poll(self._interval_s)
             return
         value, partition = self._make(self.count), self.count % len(self.values)

@@ -59,6 +59,8 @@ class ConfluentProducer:
                 "reconnect.backoff.max.ms": 50,
                 "retry.backoff.ms": 5,
                 "retry.backoff.max.ms": 50,
+                # By starting over from the bootstrap servers librdkafka loses requests to coordinators, and hangs.
+                "metadata.recovery.strategy": "none",
                 "log_level": 0,
             }
         )

@@ -113,8 +113,8 @@ def test_a_copier_that_is_killed_again_and_again_copies_once_each(client: str, f
             create_topic(address, topic, PARTITIONS)
         command = copier_command(client, address, "source", "target", "copier")
         with (
-            Feeder(address, "source", PARTITIONS, RECORDS_PER_SECOND) as feeder,
             Watcher(address, "target", PARTITIONS) as watcher,
+            Feeder(address, "source", PARTITIONS, RECORDS_PER_SECOND, ahead_of=lambda: watcher.count) as feeder,
         ):
             trial = Trial(broker, command, feeder, watcher, client)
             while trial.kills < KILLS:
