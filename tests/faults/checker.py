@@ -204,8 +204,8 @@ def find_cycles(facts: Facts) -> Iterator[Anomaly]:
         yield Anomaly("G1c", " → ".join(str(op) for op in component))
     if cyclic:
         return
-    for component in components(_with_real_time(facts, reads)):
-        yield Anomaly("G1c-realtime", " → ".join(str(node) for node in component if isinstance(node, Operation)))
+    for moments in components(_with_real_time(facts, reads)):
+        yield Anomaly("G1c-realtime", " → ".join(str(node) for node in moments if isinstance(node, Operation)))
 
 
 def _read_edges(facts: Facts) -> dict[Operation, list[Operation]]:
