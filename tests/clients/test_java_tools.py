@@ -1,6 +1,6 @@
 """Kafka's own command-line tools, judged by what they print.
 
-A tool needs more than a second of a core to start, so all courses of commands run at once, in a few threads.
+All courses of commands run at once, in a few threads and two JVMs.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
+from subprocess import CompletedProcess
 
 import pytest
 from payloads import ACKS, CODECS, LARGE_TOPIC, NOW_MS, Sent, stored_codecs, value_of, wait_until
 from stock_clients import CLIENTS
 
 from conformance.reference.jars import missing
-from conformance.reference.tools import run_tool
 from oncelog.testing import Broker
+from tests.toolbox import Toolbox
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -28,13 +30,21 @@ _CLIENT = CLIENTS["confluent-kafka"]
 class Tools:
     """Runs tools against one broker."""
 
-    def __init__(self, broker: Broker, directory: Path) -> None:
+    def __init__(self, broker: Broker, directory: Path, toolboxes: SimpleQueue[Toolbox]) -> None:
+        self._toolboxes = toolboxes
         self.broker = broker
         self.address = broker.bootstrap_servers
         self.directory = directory
 
+    def run(self, tool: str, *args: str, stdin: str | None = None) -> CompletedProcess[str]:
+        toolbox = self._toolboxes.get()
+        try:
+            return toolbox.run(tool, "--bootstrap-server", self.address, *args, stdin=stdin)
+        finally:
+            self._toolboxes.put(toolbox)
+
     def __call__(self, tool: str, *args: str, stdin: str | None = None) -> str:
-        done = run_tool(tool, "--bootstrap-server", self.address, *args, stdin=stdin)
+        done = self.run(tool, *args, stdin=stdin)
         assert done.returncode == 0, f"{tool} {args}: {done.stdout}{done.stderr}"
         assert "Exception" not in done.stderr, f"{tool} {args}: {done.stderr}"
         return done.stdout
@@ -111,7 +121,7 @@ def topics(tools: Tools) -> None:
     assert len(described) == 4
     assert tools("kafka-topics", "--delete", "--topic=made").strip() == ""
     assert "made" not in tools("kafka-topics", "--list").splitlines()
-    again = run_tool("kafka-topics", "--bootstrap-server", tools.address, "--describe", "--topic=made")
+    again = tools.run("kafka-topics", "--describe", "--topic=made")
     assert again.returncode != 0
     assert "Topic 'made' does not exist as expected" in again.stdout + again.stderr
 
@@ -245,8 +255,11 @@ def courses(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """All courses, under way."""
     if (reason := missing()) is not None:
         pytest.skip(reason)
-    tools = Tools(broker, tmp_path_factory.mktemp("tools"))
-    with ThreadPoolExecutor(_THREAD_COUNT) as pool:
+    toolboxes: SimpleQueue[Toolbox] = SimpleQueue()
+    tools = Tools(broker, tmp_path_factory.mktemp("tools"), toolboxes)
+    with Toolbox() as one, Toolbox() as two, ThreadPoolExecutor(_THREAD_COUNT) as pool:
+        toolboxes.put(one)
+        toolboxes.put(two)
         yield {name: pool.submit(course, tools) for name, course in COURSES.items()}
 
 

@@ -2,9 +2,9 @@
 
 This is the facade that requests come to; what they mean is decided in its parts:
 
-    group_classic.py    classic groups, with classic_*.py
-    group_consumer.py   consumer groups, with consumer_*.py and the assignors
-    offsets.py          committed and pending offsets
+    classic/      classic groups
+    consumer/     consumer groups, with the assignors
+    offsets.py    committed and pending offsets
 
 A part says which records it replays and which kinds of timers are its own; a timer's key is a tuple that begins
 with its kind.

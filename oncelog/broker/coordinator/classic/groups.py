@@ -1,4 +1,4 @@
-"""The classic groups of a shard: requests, timers and records find their group here (classic_*.py do the rest)."""
+"""The classic groups of a shard: where requests, timers and records find their group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The consumer groups of a shard: requests, timers and records find their group here (consumer_*.py do the rest)."""
+"""The consumer groups of a shard: where requests, timers and records find their group."""
 
 from __future__ import annotations
 
