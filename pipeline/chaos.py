@@ -19,6 +19,8 @@ from typing import Protocol
 
 EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 WAIT_SECONDS_MAX = 600.0
+MOMENT_SECONDS_MAX = 3.0
+"""A kill comes at a random moment after the output has grown, so that it meets all phases of a batch."""
 ROOT = Path(__file__).parents[1]
 
 
@@ -36,6 +38,7 @@ class EtlProcess:
         self._command = [sys.executable, "-m", "pipeline", "etl", *arguments]
         self.log_path = log_path
         self._process: subprocess.Popen[bytes] | None = None
+        self._started: list[int] = []
 
     def start(self) -> None:
         with self.log_path.open("ab") as log:
@@ -43,6 +46,7 @@ class EtlProcess:
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT,
                 start_new_session=True,
             )  # fmt: skip
+        self._started.append(self._process.pid)
 
     @property
     def exit_code(self) -> int | None:
@@ -50,9 +54,14 @@ class EtlProcess:
         return self._process.poll()
 
     def kill_driver(self) -> None:
-        """SIGKILL to everything but Spark's Python workers, which have groups of their own and must notice."""
+        """SIGKILL to the driver's Python and JVM; executors and their workers live on, and have to notice."""
+        import psutil
+
         assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGKILL)
+        for child in psutil.Process(self._process.pid).children():
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+        self._process.kill()
         self._process.wait()
 
     def kill_executor(self, chooser: random.Random) -> bool:
@@ -84,8 +93,12 @@ class EtlProcess:
         self._process.terminate()
 
     def close(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self.kill_driver()
+        """Kills what is left, also executors whose driver is gone: each start has a process group of its own."""
+        for pid in self._started:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
 
     def log(self) -> str:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
@@ -115,7 +128,7 @@ def run_with_kills(
                 break
             etl.start()
             continue
-        time.sleep(chooser.uniform(0, 1.5))
+        time.sleep(chooser.uniform(0, MOMENT_SECONDS_MAX))
         say(f"kill: {kill}")
         if kill == "driver":
             etl.kill_driver()
@@ -141,5 +154,5 @@ def wait_until(condition: Callable[[], bool], seconds_max: float = WAIT_SECONDS_
     while not condition():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.1)
+        time.sleep(0.2)
     return True

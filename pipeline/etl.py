@@ -21,6 +21,10 @@ POLL_SECONDS = 0.2
 STOP_SECONDS_MAX = 60.0
 
 
+class Stopping(Exception):
+    """Ends a query that would begin a batch although the job is to stop."""
+
+
 class ReportingSink:
     """The sink with a line for each batch, and a lock that says when no batch is being written."""
 
@@ -30,8 +34,13 @@ class ReportingSink:
 
     def __call__(self, rows: Any, batch_id: int) -> None:
         started = time.monotonic()
-        with self.writing:
+        # Only who stops the query holds the lock at this moment. To wait for it would be to wait for each other.
+        if not self.writing.acquire(blocking=False):
+            raise Stopping("the job is being stopped")
+        try:
             self.sink(rows, batch_id)
+        finally:
+            self.writing.release()
         report = self.sink.last_report
         assert report is not None
         what = "skipped: it was committed before" if report.skipped else f"{report.records} rows written"
@@ -101,13 +110,11 @@ def _follow(query: Any, writing: threading.Lock, stopping: threading.Event) -> i
         shown = _show_progress(query, shown)
     if stopping.is_set() and query.isActive:
         say("stopping after the batch that is being written")
-        acquired = writing.acquire(timeout=STOP_SECONDS_MAX)
+        writing.acquire(timeout=STOP_SECONDS_MAX)
         query.stop()
-        if acquired:
-            writing.release()
     _show_progress(query, shown)
     failure = query.exception()
-    if failure is not None:
+    if failure is not None and not (stopping.is_set() and Stopping.__name__ in str(failure)):
         print(f"etl: {_reason(str(failure))}", file=sys.stderr, flush=True)
         return 1
     say("stopped")

@@ -24,7 +24,6 @@ from oncelog.protocol.records.control import ControlType, decode_control_key
 from oncelog.protocol.records.record import iter_records
 
 FETCH_SIZE_BYTES = 8 * 1024 * 1024
-POLL_SECONDS = 0.02
 
 
 class Seen(NamedTuple):
@@ -97,35 +96,40 @@ def _raw_fetches(cluster: Cluster, topic: str, partition: int) -> Iterator[memor
 # -- whole batches -------------------------------------------------------------------------------------------------
 
 
-class StableOffsetWatcher(threading.Thread):
-    """A concurrent read_committed reader: notes, again and again, up to where each partition is readable."""
+class CommittedReader(threading.Thread):
+    """A read_committed reader beside the job: keeps what it was given, and where each of its fetches ended."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
-        super().__init__(name="stable-offset-watcher", daemon=True)
-        self.seen: dict[int, set[int]] = {}
+        super().__init__(name="committed-reader", daemon=True)
+        self.seen: list[Seen] = []
+        self.stops: dict[int, set[int]] = {}
         self._servers = bootstrap
         self._topic = topic
+        self._positions: dict[int, int] = {}
         self._stopping = threading.Event()
 
     def run(self) -> None:
         while not self._stopping.is_set():
             try:
                 with Cluster(self._servers, timeout_ms=5_000) as cluster:
-                    self._watch(cluster)
+                    self._read(cluster)
             except (ClientError, KafkaError):
                 self._stopping.wait(0.2)
 
-    def _watch(self, cluster: Cluster) -> None:
-        wanted = {(self._topic, partition): LATEST for partition in cluster.topic(self._topic).partitions}
-        while not self._stopping.wait(POLL_SECONDS):
-            found = list_offsets(cluster, wanted, isolation=Isolation.READ_COMMITTED)
-            for (_, partition), stable in found.items():
-                self.seen.setdefault(partition, set()).add(stable.offset)
+    def _read(self, cluster: Cluster) -> None:
+        consumer = Consumer(cluster, self._topic, isolation=Isolation.READ_COMMITTED)
+        consumer.positions.update(self._positions)
+        for poll in consumer.polls(follow=True):
+            self.seen += [Seen(each.partition, each.record.offset, each.record.value or b"") for each in poll]
+            self._positions = dict(consumer.positions)
+            for partition, position in self._positions.items():
+                self.stops.setdefault(partition, set()).add(position)
+            if self._stopping.is_set():
+                return
 
-    def stop(self) -> dict[int, set[int]]:
+    def stop(self) -> None:
         self._stopping.set()
         self.join()
-        return self.seen
 
 
 def batches_of_checkpoint(checkpoint: str | Path) -> list[dict[str, dict[str, int]]]:

@@ -24,12 +24,22 @@ def spark_session(name: str, *, master: str | None = None, settings: dict[str, s
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     builder = SparkSession.builder.appName(name)
     if not submitted:
-        builder = builder.master(master or "local[2]")
-        builder = builder.config("spark.jars", ",".join(str(jar) for jar in connector_jars()))
-        for key, value in QUIET.items():
+        for key, value in _own_settings(master or "local[2]").items():
             builder = builder.config(key, value)
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _own_settings(master: str) -> dict[str, str]:
+    jars = [str(jar) for jar in connector_jars()]
+    if not master.startswith("local"):
+        return QUIET | {"spark.master": master, "spark.jars": ",".join(jars)}
+    # All of it is on this machine: nobody has to fetch the jars from the driver, and nobody else has to reach it.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    path = os.pathsep.join(jars)
+    here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    paths = {"spark.driver.extraClassPath": path, "spark.executor.extraClassPath": path}
+    return QUIET | here | paths | {"spark.master": master}

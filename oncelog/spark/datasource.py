@@ -10,7 +10,7 @@ Use `exactly_once_sink` for large batches.
 
 from __future__ import annotations
 
-import hashlib
+import uuid
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -28,12 +28,17 @@ from oncelog.protocol.errors import KafkaError
 from oncelog.spark.blocks import BlockEncoder, EncodePlan
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.columns import check_columns
-from oncelog.spark.errors import Repeat, SinkError
+from oncelog.spark.errors import OutcomeUnknown, Repeat, SinkError
 from oncelog.spark.marker import Marker, newest_marker
 from oncelog.spark.options import SinkOptions, parse_options
+from oncelog.spark.query import QUERY_ID_PROPERTY
 from oncelog.spark.topics import describe_topic
 from oncelog.spark.transaction import CommittedOffset, Transactions
 from oncelog.spark.writing import BlockWriter, WritePlan
+
+_JOB = "job "
+_NAMED_JOB = "write "
+"""So begin the markers of batch jobs; jobs may follow each other under one id, but not mix with a stream."""
 
 
 class EncodedBlock(NamedTuple):
@@ -46,17 +51,18 @@ class EncodedBlock(NamedTuple):
 
 
 class BlocksMessage(WriterCommitMessage):
-    """What a task reports: its blocks, compressed if they are not already."""
+    """What a task reports: its blocks, and the query that it works for."""
 
-    def __init__(self, blocks: list[EncodedBlock]) -> None:
+    def __init__(self, blocks: list[EncodedBlock], query_id: str) -> None:
         self.blocks = blocks
+        self.query_id = query_id
 
 
 class _Work(NamedTuple):
     options: SinkOptions
     columns: list[str]
-    identity: str
-    """Who writes: the checkpoint of a query, or the `write_id` of a batch job; empty if it has none."""
+    write_id: str = ""
+    """The name of a batch job, under which it is written once."""
 
 
 class _BlockWriting:
@@ -72,67 +78,87 @@ class _BlockWriting:
         assert context is not None, "this runs in a task"
         encoder = BlockEncoder(EncodePlan(self._work.options, {}, [0]), context.partitionId())
         chosen = (batch.select(self._work.columns) for batch in iterator)
-        return BlocksMessage(
-            [EncodedBlock(*(column[0].as_py() for column in found.columns[1:])) for found in encoder.encode(chosen)]
-        )
+        blocks = [EncodedBlock(*(c[0].as_py() for c in found.columns[1:])) for found in encoder.encode(chosen)]
+        return BlocksMessage(blocks, context.getLocalProperty(QUERY_ID_PROPERTY) or "")
 
-    def _commit(self, messages: list[Any], batch_id: int) -> None:
+    def _commit(self, messages: list[Any], marker: Marker) -> None:
         options = self._work.options
         blocks = sorted(block for message in messages if message is not None for block in message.blocks)
+        if not blocks:
+            return
         try:
             with SinkCluster.open(options) as cluster:
-                _write_transaction(cluster, self._work, batch_id, blocks)
+                DriverTransaction(cluster, options, marker).write(blocks)
         except (ClientError, KafkaError, Repeat) as error:
-            raise SinkError(f"batch {batch_id} is not committed: {error}") from error
+            raise SinkError(f"batch {marker.batch} is not committed: {error}") from error
 
 
-def _write_transaction(cluster: SinkCluster, work: _Work, batch_id: int, blocks: list[EncodedBlock]) -> None:
-    options = work.options
-    transactions = Transactions(cluster, options)
-    identity = transactions.fence()
-    if work.identity:
-        committed = transactions.committed()
-        newest = newest_marker((each.metadata for each in committed.values()), work.identity)
-        if newest is not None and newest.query == work.identity and newest.batch >= batch_id:
+class DriverTransaction:
+    """One transaction with all blocks of a batch, written from here."""
+
+    def __init__(self, cluster: SinkCluster, options: SinkOptions, marker: Marker) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._marker = marker
+        self._transactions = Transactions(cluster, options)
+
+    def write(self, blocks: list[EncodedBlock]) -> None:
+        identity = self._transactions.fence()
+        if self._is_committed():
             return
-        if newest is not None and newest.query != work.identity and not options.adopt:
-            raise SinkError(
-                f"the transactional id {options.transactional_id!r} belongs to {newest.query}, not to"
-                f" {work.identity}; use another one, or the option adopt to begin anew"
-            )
-    if blocks:
         try:
-            _write_blocks(cluster, transactions, identity, work, batch_id, blocks)
+            self._write(identity, blocks)
+        except OutcomeUnknown:
+            # The new epoch has ended the transaction one way or the other, and the marker says which.
+            self._transactions.fence()
+            if self._newest() != self._marker:
+                raise
         except (ClientError, KafkaError, Repeat):
             # Aborts at once, so that readers need not wait for the transaction's timeout.
-            transactions.fence()
+            self._transactions.fence()
             raise
 
+    def _newest(self) -> Marker | None:
+        committed = self._transactions.committed()
+        return newest_marker((each.metadata for each in committed.values()), self._marker.query)
 
-def _write_blocks(
-    cluster: SinkCluster,
-    transactions: Transactions,
-    identity: ProducerIdentity,
-    work: _Work,
-    batch_id: int,
-    blocks: list[EncodedBlock],
-) -> None:
-    options = work.options
-    touched: list[TopicPartition] = sorted({(block.topic, block.partition) for block in blocks})
-    transactions.add_partitions(touched)
-    writer = BlockWriter(WritePlan(options, identity, {}), cluster)
-    for block in blocks:
-        writer.write(block.topic, block.partition, block.records, block.batch)
-    writer.flush()
-    if work.identity:
-        metadata = Marker(work.identity, batch_id).encode()
-        transactions.commit_offsets({touched[0]: CommittedOffset(batch_id, metadata)})
-    transactions.commit()
+    def _is_committed(self) -> bool:
+        newest, marker = self._newest(), self._marker
+        if newest is None:
+            return False
+        if newest.query != marker.query:
+            if self._options.adopt or (_is_job(newest) and _is_job(marker)):
+                return False
+            raise SinkError(
+                f"the transactional id {self._options.transactional_id!r} belongs to {newest.query}, not to"
+                f" {marker.query}; use another one, or the option adopt to begin anew"
+            )
+        if marker.batch < newest.batch:
+            raise SinkError(
+                f"batch {newest.batch} of this query is committed already, and Spark runs batch {marker.batch}: the"
+                " checkpoint is older than the output"
+            )
+        return newest.batch == marker.batch
+
+    def _write(self, identity: ProducerIdentity, blocks: list[EncodedBlock]) -> None:
+        touched: list[TopicPartition] = sorted({(block.topic, block.partition) for block in blocks})
+        self._transactions.add_partitions(touched)
+        writer = BlockWriter(WritePlan(self._options, identity, {}), self._cluster)
+        for block in blocks:
+            writer.write(block.topic, block.partition, block.records, block.batch)
+        writer.flush()
+        self._transactions.commit_offsets({touched[0]: CommittedOffset(self._marker.batch, self._marker.encode())})
+        self._transactions.commit()
+
+
+def _is_job(marker: Marker) -> bool:
+    return marker.query.startswith((_JOB, _NAMED_JOB))
 
 
 class OncelogStreamWriter(_BlockWriting, DataSourceStreamWriter, DataSourceArrowWriter):
     def commit(self, messages: list[Any], batchId: int) -> None:
-        self._commit(messages, batchId)
+        query_id = next((each.query_id for each in messages if each is not None), "")
+        self._commit(messages, Marker(query_id, batchId))
 
     def abort(self, messages: list[Any], batchId: int) -> None:
         """Nothing was sent, so nothing has to be undone."""
@@ -140,7 +166,9 @@ class OncelogStreamWriter(_BlockWriting, DataSourceStreamWriter, DataSourceArrow
 
 class OncelogWriter(_BlockWriting, DataSourceArrowWriter):
     def commit(self, messages: list[Any]) -> None:
-        self._commit(messages, 0)
+        name = self._work.write_id
+        # Without a name, the marker serves this one call, for finding out what became of a commit.
+        self._commit(messages, Marker(f"{_NAMED_JOB}{name}" if name else f"{_JOB}{uuid.uuid4()}", 0))
 
     def abort(self, messages: list[Any]) -> None:
         """Nothing was sent, so nothing has to be undone."""
@@ -157,17 +185,12 @@ class OncelogDataSource(DataSource):
         """All rows of the job in one transaction; with the option `write_id`, at most once under that name."""
         if overwrite:
             raise SinkError("a topic cannot be overwritten; use mode('append')")
-        work = self._work(schema)
-        return OncelogWriter(work._replace(identity=self._option("write_id") or ""))
+        return OncelogWriter(self._work(schema)._replace(write_id=self._option("write_id") or ""))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> OncelogStreamWriter:
         if overwrite:
             raise SinkError("the output mode must be append")
-        checkpoint = self._option("checkpointLocation")
-        if not checkpoint:
-            raise SinkError("give the option checkpointLocation: it is how a repeated batch is recognised")
-        digest = hashlib.sha256(checkpoint.encode()).hexdigest()[:32]
-        return OncelogStreamWriter(self._work(schema)._replace(identity=f"checkpoint {digest}"))
+        return OncelogStreamWriter(self._work(schema))
 
     def _option(self, name: str) -> str | None:
         found: str | None = self.options.get(name)
@@ -188,4 +211,4 @@ class OncelogDataSource(DataSource):
                     describe_topic(cluster, options.topic, options.delivery_timeout_ms)
             except UnknownTopic as error:
                 raise SinkError(f"{error}; the sink does not create topics") from None
-        return _Work(options, columns, "")
+        return _Work(options, columns)

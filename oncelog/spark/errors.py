@@ -17,3 +17,7 @@ class BadRow(Exception):
 
 class Repeat(Exception):
     """The transaction cannot be committed, but the batch may be run again under a new epoch."""
+
+
+class OutcomeUnknown(Repeat):
+    """The commit was asked for and not answered: only a new epoch settles what became of it."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from oncelog.client.cluster import TopicPartition
 
-_QUERY_ID = "sql.streaming.queryId"
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
 _KAFKA_SOURCES = ("KafkaMicroBatchStream", "KafkaSource")
 
 
@@ -25,7 +25,7 @@ class QueryState(NamedTuple):
 
 
 def read_query(spark: Any, batch_id: int) -> QueryState:
-    query_id = spark.sparkContext.getLocalProperty(_QUERY_ID) or ""
+    query_id = spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY) or ""
     execution = _execution(spark, query_id)
     if execution is None:
         return QueryState(query_id, "", {})

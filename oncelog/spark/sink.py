@@ -27,7 +27,7 @@ from oncelog.protocol.records.batch import SEQUENCE_MASK
 from oncelog.spark.blocks import BLOCK_SCHEMA, EncodePlan
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.columns import check_columns
-from oncelog.spark.errors import Repeat, SinkError, TransactionalIdInUse
+from oncelog.spark.errors import OutcomeUnknown, Repeat, SinkError, TransactionalIdInUse
 from oncelog.spark.marker import Marker, newest_marker
 from oncelog.spark.options import SinkOptions, parse_options
 from oncelog.spark.partitions import lane_keys
@@ -175,6 +175,9 @@ class ExactlyOnceSink:
             self._fence_due = True
             try:
                 results = self._write(rows, transactions, batch_id, query)
+            except OutcomeUnknown as reason:
+                logger.warning("what became of batch %d is being found out: %s", batch_id, reason)
+                self._settle(batch_id, query)
             except Repeat as reason:
                 logger.warning("batch %d is aborted and run again: %s", batch_id, reason)
                 if run == self.options.runs_max:
@@ -186,7 +189,19 @@ class ExactlyOnceSink:
                 raise
             else:
                 return self._report(batch_id, results, run, skipped=False)
-        raise AssertionError("the last run returns or raises")
+        if self._is_committed(batch_id, query):
+            return self._report(batch_id, [], self.options.runs_max, skipped=True)
+        raise SinkError(f"batch {batch_id} was tried {self.options.runs_max} times, and no commit came through")
+
+    def _settle(self, batch_id: int, query: QueryState) -> None:
+        """A new epoch ends the transaction whose commit was not answered, either way; then it can be looked up."""
+        try:
+            self._fence(query)
+        except (ClientError, KafkaError) as error:
+            raise SinkError(
+                f"whether batch {batch_id} is committed is not known, because the broker does not answer: {error}."
+                " It is visible as a whole or not at all, and the query finds out when it is started again"
+            ) from error
 
     def _abort(self, query: QueryState) -> None:
         """Aborts at once, so that readers need not wait for the timeout; the reason of the failure matters more."""

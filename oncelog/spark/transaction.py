@@ -34,7 +34,7 @@ from oncelog.protocol.messages.txn_offset_commit import (
 )
 from oncelog.protocol.schema import Message
 from oncelog.spark.cluster import SinkCluster
-from oncelog.spark.errors import Repeat, SinkError, TransactionalIdInUse
+from oncelog.spark.errors import OutcomeUnknown, Repeat, SinkError, TransactionalIdInUse
 from oncelog.spark.options import SinkOptions
 
 GROUP = 0
@@ -135,7 +135,10 @@ class Transactions:
         self._in_transaction(commit, TxnOffsetCommitResponse, _offset_codes, where=GROUP)
 
     def commit(self) -> bool:
-        """Commits. False says that an answer was lost on the way, so that a new epoch is due before going on."""
+        """Commits. False says that an answer was lost on the way, so that a new epoch is due before going on.
+
+        OutcomeUnknown says that no answer came at all; `fence` and `committed` then tell what became of it.
+        """
         identity = self._identity()
         request = EndTxnRequest(
             transactional_id=self._options.transactional_id,
@@ -144,7 +147,10 @@ class Transactions:
             committed=True,
         )
         lost: list[ClientError] = []
-        self._in_transaction(request, EndTxnResponse, lambda found: [found.error_code], lost=lost)
+        try:
+            self._in_transaction(request, EndTxnResponse, lambda found: [found.error_code], lost=lost)
+        except ClientError as error:
+            raise OutcomeUnknown(f"the answer to the commit was lost: {error}") from None
         return not lost
 
     def committed(self) -> dict[TopicPartition, CommittedOffset]:

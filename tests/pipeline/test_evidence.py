@@ -17,8 +17,8 @@ from oncelog.spark.transaction import Transactions
 from oncelog.testing import Broker
 from pipeline.etl import lag
 from pipeline.evidence import (
+    CommittedReader,
     Seen,
-    StableOffsetWatcher,
     aborted_offsets,
     batches_of_checkpoint,
     count_end,
@@ -76,8 +76,8 @@ def test_aborted_records_are_found_in_the_log_itself() -> None:
         servers = broker.bootstrap_servers
         with Cluster(servers) as cluster:
             Admin(cluster).create_topic("t", partitions=1)
-        watcher = StableOffsetWatcher(servers, "t")
-        watcher.start()
+        reader = CommittedReader(servers, "t")
+        reader.start()
         options = SinkOptions(servers, "id", group_id="id")
         with SinkCluster.open(options) as cluster:
             transactions = Transactions(cluster, options)
@@ -94,8 +94,12 @@ def test_aborted_records_are_found_in_the_log_itself() -> None:
         assert [each.offset for each in read_topic(servers, "t", Isolation.READ_COMMITTED)] == [0, 1, 6, 7]
         assert len(read_topic(servers, "t", Isolation.READ_UNCOMMITTED)) == 6
         assert count_end(servers, "t") == 9
-        # It may come late and see few, but never a place inside a transaction.
-        assert watcher.stop().get(0, set()) <= {0, 3, 6, 9}
+        while len(reader.seen) < 4:
+            assert reader.is_alive()
+        reader.stop()
+        assert [each.offset for each in reader.seen] == [0, 1, 6, 7]
+        # It may come late and stop at few places, but never inside a transaction.
+        assert reader.stops[0] <= {0, 3, 6, 9}
     assert count_end(servers, "t") == 0
 
 

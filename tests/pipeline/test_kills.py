@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +23,11 @@ from oncelog.client.offsets import Isolation
 from oncelog.client.producer import Producer
 from oncelog.testing import Broker
 from pipeline import jars
+from pipeline.archive import fast_start
 from pipeline.chaos import EtlProcess, run_with_kills, wait_until
 from pipeline.evidence import (
-    StableOffsetWatcher,
+    CommittedReader,
+    Seen,
     Verdict,
     aborted_offsets,
     batches_of_checkpoint,
@@ -39,8 +42,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 RUNS = int(os.environ.get("ONCELOG_PIPELINE_RUNS", "1"))
 SEED = int(os.environ.get("ONCELOG_PIPELINE_SEED", "1"))
-RECORDS = 6_000
-BATCHES = 6
+RECORDS = 5_000
+BATCHES = 5
 CLUSTER = "local-cluster[2,1,1024]"
 SQL = str(Path(__file__).parents[2] / "pipeline" / "sql" / "trace.sql")
 
@@ -57,6 +60,8 @@ def broker(request: pytest.FixtureRequest) -> Iterator[Any]:
 class Outcome(NamedTuple):
     verdict: Verdict
     torn: list[int]
+    gone: list[Seen]
+    """What the reader beside the job was given, and is not there at the end, or was given twice."""
     kills: list[str]
     log: str
 
@@ -74,6 +79,8 @@ def etl_process(servers: str, directory: Path, sink: str, *more: str) -> EtlProc
     arguments = ["--bootstrap", servers, "--from", "in", "--to", "out", "--sink", sink, "--sql", SQL]
     arguments += ["--transactional-id", "etl", "--checkpoint", str(directory / "checkpoint")]
     arguments += ["--max-offsets", str(RECORDS // BATCHES), *more]
+    for key, value in fast_start().items():
+        arguments += ["--spark", f"{key}={value}"]
     return EtlProcess(arguments, directory / "etl.log")
 
 
@@ -81,8 +88,8 @@ def run(broker: Any, directory: Path, sink: str, kills: list[str], seed: int, ma
     servers = broker.bootstrap_servers
     fill(servers)
     etl = etl_process(servers, directory, sink, "--master", master, "--available-now")
-    watcher = StableOffsetWatcher(servers, "out")
-    watcher.start()
+    reader = CommittedReader(servers, "out")
+    reader.start()
     said: list[str] = []
     try:
         done = run_with_kills(
@@ -90,12 +97,13 @@ def run(broker: Any, directory: Path, sink: str, kills: list[str], seed: int, ma
         )
     finally:
         etl.close()
-        watched = watcher.stop()
+        reader.stop()
     committed = read_topic(servers, "out", Isolation.READ_COMMITTED)
     expected = [f"{each.partition}:{each.offset}" for each in read_topic(servers, "in", Isolation.READ_COMMITTED)]
     verdict = judge(expected, committed, [each.value.decode() for each in committed], aborted_offsets(servers, "out"))
-    torn = torn_batches(committed, watched, "in", batches_of_checkpoint(directory / "checkpoint"))
-    return Outcome(verdict, torn, done, "\n".join(said) + etl.log())
+    torn = torn_batches(committed, reader.stops, "in", batches_of_checkpoint(directory / "checkpoint"))
+    gone = Counter(reader.seen) - Counter(committed)
+    return Outcome(verdict, torn, sorted(gone), done, "\n".join(said) + etl.log())
 
 
 @pytest.mark.parametrize("number", range(RUNS))
@@ -108,6 +116,7 @@ def test_each_record_arrives_once_whatever_dies(broker: Any, tmp_path: Path, num
     assert outcome.verdict.expected == RECORDS
     assert outcome.verdict.out_of_order == 0
     assert outcome.torn == [], f"seed {seed}\n{outcome.log}"
+    assert outcome.gone == [], f"seed {seed}\n{outcome.log}"
     assert outcome.kills, outcome.log
 
 

@@ -31,9 +31,11 @@ def spark() -> Iterator[Any]:
     if (reason := jars.missing()) is not None:
         pytest.skip(reason)
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pipeline.archive import fast_start
     from pipeline.session import spark_session
 
-    session = spark_session("oncelog tests", settings={"spark.sql.streaming.stopTimeout": "60s"})
+    settings = fast_start() | {"spark.sql.streaming.stopTimeout": "60s"}
+    session = spark_session("oncelog tests", settings=settings)
     yield session
     session.stop()
     _forget_gateway()
