@@ -8,7 +8,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test check format fuzz soak conformance bench bench-quick clean
+.PHONY: help setup setup-dev run test check format fuzz soak demo pipeline-soak pipeline-measure conformance bench \
+	bench-quick clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +28,10 @@ $(STAMP)-dev: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+$(STAMP)-pipeline: $(STAMP)-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[pipeline]'
+	@touch $@
+
 $(STAMP)-bench: $(STAMP)-dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	@touch $@
@@ -34,7 +39,7 @@ $(STAMP)-bench: $(STAMP)-dev
 run: setup ## Serve 127.0.0.1:9092 with data in ./data
 	@exec $(BIN)/oncelog serve
 
-test: setup-dev check ## Everything that must hold, in under twenty minutes
+test: $(STAMP)-pipeline check ## Everything that must hold, in under twenty minutes
 	@sh conformance/reference/ensure_java.sh
 	$(BIN)/pytest
 
@@ -58,6 +63,19 @@ soak: setup-dev ## The long forms of what kills, delays and repeats: about an ho
 		ONCELOG_STREAMS_KILLS=$${ONCELOG_STREAMS_KILLS:-30} ONCELOG_STRACE_STRIDE=$${ONCELOG_STRACE_STRIDE:-1} \
 		ONCELOG_SOAK_SECONDS=$${ONCELOG_SOAK_SECONDS:-600} \
 		$(BIN)/pytest -m soak -p no:randomly --timeout=0
+
+demo: $(STAMP)-pipeline ## Exactly-once through Spark under kills, beside Spark's own sink; prints where the report is
+	@sh conformance/reference/ensure_java.sh
+	@$(BIN)/python -m pipeline demo
+
+pipeline-soak: $(STAMP)-pipeline ## The Spark pipeline killed again and again, on both brokers (PIPELINE_RUNS=30)
+	@sh conformance/reference/ensure_java.sh
+	ONCELOG_PIPELINE_RUNS=$${PIPELINE_RUNS:-30} ONCELOG_PIPELINE_BROKERS=oncelog,apache \
+		$(BIN)/pytest tests/spark tests/pipeline -v -p no:randomly
+
+pipeline-measure: $(STAMP)-pipeline ## Rows per second of the exactly-once sink beside Spark's own, for docs/spark.md
+	@sh conformance/reference/ensure_java.sh
+	$(BIN)/python -m pipeline measure
 
 conformance: setup-dev ## The same scenarios against Apache Kafka and Oncelog; writes conformance/CARD.md
 	@sh conformance/reference/ensure_java.sh

@@ -1,4 +1,4 @@
-"""`python -m pipeline etl | audit | demo | measure`, or the same with `spark-submit pipeline/__main__.py`."""
+"""`python -m pipeline etl | audit | demo | measure | jars`, or the same with `spark-submit pipeline/__main__.py`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pipeline.config import ConfigError, add_etl_flags, parse_etl
-from pipeline.jars import JarsMissing
+from pipeline.jars import JarsMissing, connector_jars
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="etl | audit | demo | measure")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="etl | audit | demo | measure | jars")
     add_etl_flags(verbs.add_parser("etl", help="consume, transform, produce, exactly once"))
     audit = verbs.add_parser("audit", help="prove a run: what was lost, duplicated, aborted, out of order")
     audit.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
@@ -36,11 +36,13 @@ def main(arguments: list[str] | None = None) -> int:
     demo.add_argument("--report", default="demo-report.html", metavar="FILE")
     demo.add_argument("--seed", type=int, default=1)
     measure = verbs.add_parser("measure", help="rows per second, beside Spark's own sink")
-    measure.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
-    measure.add_argument("--rows", type=int, default=200_000, help="in a batch")
+    measure.add_argument("--bootstrap", metavar="HOST:PORT", help="a running broker, instead of one for the occasion")
+    measure.add_argument("--broker", choices=("oncelog", "apache"), default="oncelog")
+    measure.add_argument("--rows", type=int, default=100_000, help="in a batch")
     measure.add_argument("--batches", type=int, default=4)
-    measure.add_argument("--turns", type=int, default=2)
+    measure.add_argument("--turns", type=int, default=3, help="of each sink, after one to warm up")
     measure.add_argument("--master", metavar="URL")
+    verbs.add_parser("jars", help="bring the jars of Spark's Kafka connector, and print them for spark-submit --jars")
     flags = parser.parse_args(arguments)
     try:
         return run(flags)
@@ -63,6 +65,9 @@ def run(flags: argparse.Namespace) -> int:
         from pipeline.measure import run_measure
 
         return run_measure(flags)
+    if flags.verb == "jars":
+        print(",".join(str(jar) for jar in connector_jars()))
+        return 0
     from pipeline.demo import run_demo
 
     return run_demo(flags)

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 WAIT_SECONDS_MAX = 600.0
@@ -29,6 +29,23 @@ class KillableBroker(Protocol):
     def bootstrap_servers(self) -> str: ...
     def kill(self) -> None: ...
     def start(self) -> None: ...
+
+
+def own_broker(kind: str) -> contextlib.AbstractContextManager[Any]:
+    """A broker for the occasion, in a process of its own."""
+    if kind == "apache":
+        from conformance.reference.kafka import ApacheKafka
+
+        return ApacheKafka()
+    from oncelog.testing import Broker
+
+    return Broker(subprocess=True)
+
+
+class Kill(NamedTuple):
+    seconds: float
+    """On the clock of time.monotonic()."""
+    what: str
 
 
 class EtlProcess:
@@ -112,12 +129,13 @@ def run_with_kills(
     written: Callable[[], int],
     chooser: random.Random,
     say: Callable[[str], None],
-) -> list[str]:
+    moment_seconds_max: float = MOMENT_SECONDS_MAX,
+) -> list[Kill]:
     """Runs the job to its end through the kills: each when the output has grown by `step`, at a random moment after.
 
     Returns the kills that took place; a job that is through before its time comes is not killed.
     """
-    done: list[str] = []
+    done: list[Kill] = []
     etl.start()
     for kill in kills:
         before = written()
@@ -128,8 +146,9 @@ def run_with_kills(
                 break
             etl.start()
             continue
-        time.sleep(chooser.uniform(0, MOMENT_SECONDS_MAX))
+        time.sleep(chooser.uniform(0, moment_seconds_max))
         say(f"kill: {kill}")
+        moment = time.monotonic()
         if kill == "driver":
             etl.kill_driver()
             etl.start()
@@ -139,7 +158,7 @@ def run_with_kills(
         else:
             broker.kill()
             broker.start()
-        done.append(kill)
+        done.append(Kill(moment, kill))
     # A query may fail while its broker is away for long; whoever runs it starts it again.
     for _ in range(5):
         if etl.wait() == 0:

@@ -11,8 +11,8 @@ import argparse
 import json
 import random
 import tempfile
+import time
 from collections import defaultdict
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
 from oncelog.client.offsets import Isolation
 from oncelog.client.producer import Producer
+from pipeline.archive import fast_start
 from pipeline.audit import audit, summary
-from pipeline.chaos import EtlProcess, run_with_kills
+from pipeline.chaos import EtlProcess, own_broker, run_with_kills
 from pipeline.etl import say
-from pipeline.evidence import count_end, read_topic
+from pipeline.evidence import CommittedReader, count_end, read_topic
 from pipeline.payments import payment
-from pipeline.report import Section, write_report
+from pipeline.report import Course, Section, write_report
 from pipeline.session import spark_session
 
 INPUT = "payments"
@@ -33,26 +34,18 @@ OUTPUTS = {"exactly-once": "payments-exactly-once", "spark": "payments-spark"}
 KILLS = ("driver", "executor", "broker")
 MASTER = "local-cluster[2,1,1024]"
 BATCHES = 8
+MOMENT_SECONDS_MAX = 0.4
+"""Soon after rows were written, when Spark has not yet noted that they were."""
 
 
 def run_demo(flags: argparse.Namespace) -> int:
     chooser = random.Random(flags.seed)
-    with _broker(flags.broker) as broker, tempfile.TemporaryDirectory() as directory:
+    with own_broker(flags.broker) as broker, tempfile.TemporaryDirectory() as directory:
         servers = broker.bootstrap_servers
         _prepare(servers, flags.records, chooser)
         say(f"{flags.records} payments are in {INPUT}; the broker is {flags.broker} at {servers}")
-        done = {sink: _run(sink, broker, flags, Path(directory), chooser) for sink in OUTPUTS}
-        return _judge(servers, flags, done)
-
-
-def _broker(kind: str) -> AbstractContextManager[Any]:
-    if kind == "apache":
-        from conformance.reference.kafka import ApacheKafka
-
-        return ApacheKafka()
-    from oncelog.testing import Broker
-
-    return Broker(subprocess=True)
+        courses = {sink: _run(sink, broker, flags, Path(directory), chooser) for sink in OUTPUTS}
+        return _judge(servers, flags, courses)
 
 
 def _prepare(servers: str, count: int, chooser: random.Random) -> None:
@@ -66,25 +59,37 @@ def _prepare(servers: str, count: int, chooser: random.Random) -> None:
                 producer.produce(INPUT, value, key=key)
 
 
-def _run(sink: str, broker: Any, flags: argparse.Namespace, directory: Path, chooser: random.Random) -> list[str]:
+def _run(sink: str, broker: Any, flags: argparse.Namespace, directory: Path, chooser: random.Random) -> Course:
     servers = broker.bootstrap_servers
     arguments = ["--bootstrap", servers, "--from", INPUT, "--to", OUTPUTS[sink], "--sink", sink]
     arguments += ["--function", "pipeline.payments:enrich", "--transactional-id", f"demo-{sink}"]
     arguments += ["--checkpoint", str(directory / sink), "--master", MASTER, "--available-now"]
     batch = max(1, flags.records // BATCHES)
     arguments += ["--max-offsets", str(batch)]
+    for key, setting in fast_start().items():
+        arguments += ["--spark", f"{key}={setting}"]
     etl = EtlProcess(arguments, directory / f"{sink}.log")
     kills = [KILLS[number % len(KILLS)] for number in range(flags.kills)]
     say(f"the job runs with the sink {sink!r}")
+    reader = CommittedReader(servers, OUTPUTS[sink])
+    reader.start()
+    started = time.monotonic()
     try:
-        return run_with_kills(etl, broker, kills, batch, lambda: count_end(servers, OUTPUTS[sink]), chooser, say)
+        done = run_with_kills(
+            etl, broker, kills, batch, lambda: count_end(servers, OUTPUTS[sink]), chooser, say, MOMENT_SECONDS_MAX
+        )
     finally:
         etl.close()
+        reader.stop()
+    return Course(
+        [(0.0, 0), *((seconds - started, count) for seconds, count in reader.history)],
+        [(kill.seconds - started, kill.what) for kill in done],
+    )
 
 
-def _judge(servers: str, flags: argparse.Namespace, done: dict[str, list[str]]) -> int:
+def _judge(servers: str, flags: argparse.Namespace, courses: dict[str, Course]) -> int:
     truth = _totals(servers, INPUT)
-    spark = spark_session("oncelog demo")
+    spark = spark_session("oncelog demo", settings=fast_start())
     try:
         found = audit(
             spark, servers, INPUT, list(OUTPUTS.values()), "get_json_object(CAST(value AS STRING), '$.source')"
@@ -92,18 +97,20 @@ def _judge(servers: str, flags: argparse.Namespace, done: dict[str, list[str]]) 
     finally:
         spark.stop()
     sections = []
-    for (sink, kills), each in zip(done.items(), found, strict=True):
+    for (sink, course), each in zip(courses.items(), found, strict=True):
         totals = _totals(servers, each.topic)
-        wrong = [account for account in truth if totals.get(account) != truth[account]]
-        surplus = (sum(totals.values()) - sum(truth.values())) / 100
+        surplus = {account: (totals.get(account, 0) - truth[account]) / 100 for account in truth}
+        wrong = sum(each != 0 for each in surplus.values())
         notes = [
-            f"killed while it ran: {', '.join(kills) or 'nothing'}",
-            f"accounts with a wrong total: {len(wrong)} of {len(truth)}; money too much: {surplus:,.2f}",
+            f"killed while it ran: {', '.join(what for _, what in course.kills) or 'nothing'}",
+            f"accounts with a wrong total: {wrong} of {len(truth)}; money too much: {sum(surplus.values()):,.2f}",
         ]
         say(f"{sink}: {summary(each)}; {notes[1]}")
         title = "exactly-once sink" if sink == "exactly-once" else "Spark's own sink"
-        sections.append(Section(title, each.topic, each.verdict, each.uncommitted, each.by_partition, notes))
-    notes = [f"{flags.records} payments, broker {flags.broker}, seed {flags.seed}; the same kills for both sinks."]
+        sections.append(
+            Section(title, each.topic, each.verdict, each.uncommitted, each.by_partition, notes, course, surplus)
+        )
+    notes = [f"{flags.records:,} payments, broker {flags.broker}, seed {flags.seed}; the same kills for both sinks."]
     write_report(Path(flags.report), "Exactly-once under kills", sections, notes)
     say(f"report: {Path(flags.report).resolve()}")
     return 0 if sections[0].verdict.exactly_once else 1

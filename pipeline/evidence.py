@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -103,6 +104,8 @@ class CommittedReader(threading.Thread):
         super().__init__(name="committed-reader", daemon=True)
         self.seen: list[Seen] = []
         self.stops: dict[int, set[int]] = {}
+        self.history: list[tuple[float, int]] = []
+        """At which time it had been given how many records."""
         self._servers = bootstrap
         self._topic = topic
         self._positions: dict[int, int] = {}
@@ -121,6 +124,7 @@ class CommittedReader(threading.Thread):
         consumer.positions.update(self._positions)
         for poll in consumer.polls(follow=True):
             self.seen += [Seen(each.partition, each.record.offset, each.record.value or b"") for each in poll]
+            self.history.append((time.monotonic(), len(self.seen)))
             self._positions = dict(consumer.positions)
             for partition, position in self._positions.items():
                 self.stops.setdefault(partition, set()).add(position)

@@ -17,6 +17,7 @@ from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
 from oncelog.client.producer import Producer
 from oncelog.spark import exactly_once_sink
+from pipeline.chaos import own_broker
 from pipeline.session import spark_session
 
 SINKS = ("exactly-once", "spark")
@@ -32,7 +33,11 @@ class Speed(NamedTuple):
 
 
 def run_measure(flags: argparse.Namespace) -> int:
-    speeds = measure(flags.bootstrap, flags.rows, flags.batches, flags.turns, flags.master)
+    if flags.bootstrap:
+        speeds = measure(flags.bootstrap, flags.rows, flags.batches, flags.turns, flags.master)
+    else:
+        with own_broker(flags.broker) as broker:
+            speeds = measure(broker.bootstrap_servers, flags.rows, flags.batches, flags.turns, flags.master)
     print(table(speeds))
     return 0
 

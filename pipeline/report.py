@@ -14,10 +14,18 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1b1f24 }
 h1 { font-size: 1.6rem } h2 { font-size: 1.2rem; margin-top: 2.2rem }
 table { border-collapse: collapse } td, th { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #ddd }
-td:first-child, th:first-child { text-align: left }
-.good { color: #1a7f37 } .bad { color: #cf222e } svg { max-width: 100%; height: auto } p.note { color: #57606a }
+td:first-child, th:first-child { text-align: left; white-space: nowrap }
+.good { color: #1a7f37 } .bad { color: #cf222e } svg { width: 100%; height: auto } p.note { color: #57606a }
 """
 _GOOD, _BAD, _QUIET = "#1a7f37", "#cf222e", "#8c959f"
+_KINDS = (("lost", "#57606a"), ("duplicated", _BAD), ("unexpected", "#bf8700"), ("aborted_visible", "#8250df"))
+
+
+class Course(NamedTuple):
+    """How a run went, as a reader of committed records saw it; in seconds since its start."""
+
+    visible: Sequence[tuple[float, int]]
+    kills: Sequence[tuple[float, str]]
 
 
 class Section(NamedTuple):
@@ -29,6 +37,9 @@ class Section(NamedTuple):
     uncommitted: int
     by_partition: Mapping[int, tuple[int, int]]
     notes: Sequence[str] = ()
+    course: Course | None = None
+    surplus: Mapping[str, float] = {}
+    """By account, how much more the output says than the input."""
 
 
 def write_report(path: Path, title: str, sections: Sequence[Section], notes: Sequence[str] = ()) -> None:
@@ -49,8 +60,10 @@ def _section(section: Section) -> list[str]:
     notes = "".join(f"<li>{html.escape(note)}" for note in section.notes)
     return [
         f"<h2>{html.escape(section.title)}</h2>",
-        f"<p>{_word(section.verdict)}. A reader without isolation sees {section.uncommitted} records.</p>",
+        f"<p>{_word(section.verdict)}. A reader without isolation sees {section.uncommitted:,} records.</p>",
         f"<ul>{notes}</ul>" if notes else "",
+        _course_plot(section, section.course) if section.course else "",
+        _surplus_plot(section.surplus) if any(section.surplus.values()) else "",
         _partition_plot(section),
     ]
 
@@ -66,25 +79,58 @@ def _verdicts_table(sections: Sequence[Section]) -> str:
     head = "".join(f"<th>{name.replace('_', ' ')}" for name in names)
     rows = []
     for section in sections:
-        cells = "".join(f"<td>{value}" for value in section.verdict)
+        cells = "".join(f"<td>{value:,}" for value in section.verdict)
         mark = "good" if section.verdict.exactly_once else "bad"
         rows.append(f"<tr><td class={mark}>{html.escape(section.title)}{cells}")
     return f"<table><tr><th>output{head}{''.join(rows)}</table>"
 
 
 def _overview_plot(sections: Sequence[Section]) -> str:
-    figure, axes = _figure(0.7 + 0.5 * len(sections))
-    kinds = (("lost", _QUIET), ("duplicated", _BAD), ("unexpected", "#bf8700"), ("aborted_visible", "#8250df"))
+    figure, axes = _figure(0.9 + 0.45 * len(sections))
     titles = [section.title for section in sections]
     left = [0] * len(sections)
-    for kind, colour in kinds:
+    for kind, colour in _KINDS:
         widths = [getattr(section.verdict, kind) for section in sections]
-        axes.barh(titles, widths, left=left, color=colour, label=kind.replace("_", " "))
+        axes.barh(titles, widths, left=left, color=colour, height=0.6, label=kind.replace("_", " "))
         left = [a + b for a, b in zip(left, widths, strict=True)]
-    axes.set_xlim(0, max([*left, 1]) * 1.05)
-    axes.set_title("records that exactly-once forbids", loc="left")
-    axes.legend(frameon=False, ncols=4, fontsize=8)
+    for row, total in enumerate(left):
+        axes.text(total, row, f" {total:,}", va="center", fontsize=9)
+    axes.set_xlim(0, max([*left, 1]) * 1.12)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_title("Records that exactly-once forbids", loc="left")
+    axes.legend(frameon=False, ncols=4, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.25))
     axes.invert_yaxis()
+    return _svg(figure)
+
+
+def _course_plot(section: Section, course: Course) -> str:
+    """What was visible over time, with the kills; a line above the expected one is made of duplicates."""
+    figure, axes = _figure(2.8)
+    expected = section.verdict.expected
+    colour = _GOOD if section.verdict.exactly_once else _BAD
+    axes.step(*zip(*course.visible, strict=True), where="post", color=colour, label="visible to a reader")
+    axes.axhline(expected, color=_QUIET, linestyle="--", linewidth=1, label="payments in the input")
+    top = max([expected, *(count for _, count in course.visible)]) * 1.3
+    axes.set_ylim(0, top)
+    for moment, what in course.kills:
+        axes.axvline(moment, color="#24292f", linewidth=1, linestyle=":")
+        axes.text(moment, top * 0.98, f"kill {what}", rotation=90, va="top", ha="right", fontsize=8)
+    axes.set_xlabel("seconds")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.set_title("Records that a read_committed reader has been given", loc="left")
+    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    return _svg(figure)
+
+
+def _surplus_plot(surplus: Mapping[str, float]) -> str:
+    figure, axes = _figure(2.2)
+    names = sorted(surplus)
+    axes.bar(range(len(names)), [surplus[name] for name in names], color=_BAD)
+    axes.axhline(0, color=_GOOD, linewidth=2)
+    axes.set_xticks([])
+    axes.set_xlabel(f"{len(names)} accounts")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.set_title("Money that an account's total has too much", loc="left")
     return _svg(figure)
 
 
@@ -93,10 +139,12 @@ def _partition_plot(section: Section) -> str:
     names = [f"partition {partition}" for partition in section.by_partition]
     visible = [counts[0] for counts in section.by_partition.values()]
     aborted = [counts[1] for counts in section.by_partition.values()]
-    axes.bar(names, visible, color=_GOOD, label="visible")
-    axes.bar(names, aborted, bottom=visible, color=_QUIET, label="aborted, invisible to read_committed")
-    axes.set_title("records in the log", loc="left")
-    axes.legend(frameon=False, fontsize=8)
+    axes.barh(names, visible, color="#0969da", label="visible")
+    axes.barh(names, aborted, left=visible, color=_QUIET, label="aborted, invisible to read_committed")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.invert_yaxis()
+    axes.set_title("Records in the log", loc="left")
+    axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.15))
     return _svg(figure)
 
 

@@ -278,7 +278,7 @@ def test_two_queries_cannot_share_an_id(spark: Any, servers: str, new_topic: New
     query = writer.start()
     try:
         while first.last_report is None and query.isActive:
-            query.processAllAvailable()
+            time.sleep(0.05)
         second = new_sink(servers, target, first.options.transactional_id)
         with pytest.raises(Exception, match="is in use by the running query"):
             run_stream(spark, servers, source, second, str(tmp_path / "two"))
