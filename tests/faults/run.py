@@ -58,7 +58,8 @@ class Run:
         self._notes = Notes(directory / "own.jsonl", OWN)
         self._ends = Notes(directory / "ends.jsonl", ENDS)
         self._keys = int(seconds * KEYS_PER_SECOND) + 2 * KEYS_LIVE
-        self._admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "metadata.recovery.strategy": "none", "log_level": 0}
+        self._admin = AdminClient(settings)
         self._log = (directory / "workers.log").open("ab")
         self._deck: list[Callable[[], None]] = []
         self.faults: Counter[str] = Counter()
