@@ -9,10 +9,11 @@ Two generations of clients are served side by side. Version 1 adds partitions ex
 version 2 (KIP-890) adds them by producing and gets a new epoch at every end, so that nothing late can be taken
 for part of the next transaction.
 
-    transaction_state.py        what is persistent, the table of transitions, the record
-    transaction_transitions.py  from a state to the next
-    transaction_memory.py       what is not persistent
-    transaction_ends.py         what an EndTxn means
+    state.py        what is persistent, the table of transitions, the record
+    transitions.py  from a state to the next
+    memory.py       what is not persistent
+    ends.py         what an EndTxn means
+    requests.py     what is asked, and what is asked of the world outside
 """
 
 from __future__ import annotations
