@@ -25,7 +25,6 @@ _ENTITY_TYPES = frozenset(("user", "client-id", "ip"))
 def handle(request: DescribeClientQuotasRequest, context: RequestContext) -> DescribeClientQuotasResponse:
     components = _check(request.components)
     return DescribeClientQuotasResponse(
-        error_message=None,
         entries=[
             EntryData(
                 entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],

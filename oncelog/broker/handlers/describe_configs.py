@@ -61,7 +61,6 @@ def _describe(
     # An empty list of names means all of them, as a missing one does.
     wanted = set(resource.configuration_keys or ())
     return DescribeConfigsResult(
-        error_message=None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[_answer(entry, request) for entry in entries if not wanted or entry.name in wanted],
