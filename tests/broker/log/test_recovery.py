@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import random
 import uuid
 
@@ -176,6 +177,18 @@ def test_every_torn_tail() -> None:
         assert read_all(log) == kept
         in_segment = sum(len(batch) for batch in kept if read_header(batch).base_offset >= base)
         assert in_segment <= size < in_segment + len(batches[-1])
+
+
+def test_a_torn_tail_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="oncelog")
+    disk, log, batches = filled(12)
+    log.close(clean=False)
+    left = disk.after_kill()
+    del data_of(left, log.active.path(".log"))[-1:]
+    end_offset = read_header(batches[-1]).base_offset
+    open_log(left, recovery_point=log.active.base_offset)
+    (told,) = caplog.messages
+    assert f"{len(batches[-1]) - 1} bytes behind offset {end_offset} were not written whole" in told
 
 
 def test_zeros_behind_the_end_are_no_records() -> None:

@@ -47,7 +47,10 @@ async def test_checkpoints_and_removals_do_not_block_the_event_loop(world: World
     assert all(threading.get_ident() not in threads for threads in world.disk.threads.values())
 
 
-async def test_expired_segments_go_and_their_files_after_the_delay(world: World) -> None:
+async def test_expired_segments_go_and_their_files_after_the_delay(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="oncelog")
     world.config = world.config.replace(retention_ms=3 * MINUTE_MS)
     log = world.write(count=20)
     await world.flusher.drain()
@@ -63,6 +66,10 @@ async def test_expired_segments_go_and_their_files_after_the_delay(world: World)
     assert [name for name in world.names() if name.endswith(".deleted")] == doomed
     await world.run_for(MINUTE_MS)
     assert [name for name in world.names() if name.endswith((".deleted", ".log"))] == ["00000000000000000020.log"]
+    deleted, removed = caplog.messages
+    assert deleted.startswith("t-0: retention deletes ")
+    assert deleted.endswith("it starts at offset 20 now")
+    assert removed.startswith("removed the files of ")
 
 
 async def test_directories_of_deleted_partitions_go_after_the_delay(world: World) -> None:
