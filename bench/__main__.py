@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import machine
-from bench.case import Case, Work
+from bench.case import BROKERS, Case, Work
 from bench.peers import PEERS
 from bench.report.page import write_page
 from bench.report.terminal import Terminal
@@ -88,6 +88,8 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("--minutes", type=float, default=minutes, help="the budget, about")
         one.add_argument("--works", type=work_names, help="a list; default: all")
         one.set_defaults(rounds=rounds, warmup=warmup, json=RESULTS_PATH if name == "all" else QUICK_PATH)
+        if name == "quick":
+            one.set_defaults(peers=frozenset(BROKERS))
     for work in WORKS.values():
         one = commands.add_parser(work.name, help=work.title)
         add_common(one)

@@ -24,6 +24,8 @@ class Case(ABC):
     starts_peers = False
     # How long one peer needs beside the seconds of its samples, for the budget.
     extra_seconds = 1.0
+    # How much longer than others a sample should be where the budget decides: tails need many events.
+    seconds_factor = 1.0
 
     def __init__(self, name: str, peers: Sequence[str], **params: Any) -> None:
         self.name = name

@@ -14,7 +14,8 @@ from bench.results import CaseResult, Run
 from bench.warmup import warm_up
 
 SECONDS_MIN, SECONDS_MAX = 0.3, 3.0
-_NOT_BEGUN = "the time budget was used up"
+# A case that the budget leaves less than this share of its fixed costs would end nowhere.
+_TOO_LITTLE = 0.4
 
 
 class Settings(NamedTuple):
@@ -41,7 +42,11 @@ class Plan(NamedTuple):
 
     def estimated_seconds(self, rounds: int) -> float:
         turns = self.case.warmups + (self.case.rounds or rounds)
-        return len(self.peers) * (self.case.extra_seconds + turns * 1.0)
+        return self.extra_seconds + len(self.peers) * turns * self.case.seconds_factor
+
+    @property
+    def extra_seconds(self) -> float:
+        return len(self.peers) * self.case.extra_seconds
 
 
 class Runner:
@@ -87,8 +92,8 @@ class Runner:
         turns = case.warmups + (case.rounds or self._settings.rounds)
         self._reporter.case_begins(result, turns * len(plan.peers))
         began = self._clock()
-        if share is not None and share <= 0:
-            result.skipped = _NOT_BEGUN
+        if share is not None and share < plan.extra_seconds * _TOO_LITTLE:
+            result.skipped = f"the time budget leaves it {max(share, 0):.0f} s, and it needs {plan.extra_seconds:.0f} s"
         else:
             self._run_turns(plan, pool, result, turns, share)
         result.seconds = self._clock() - began
@@ -132,8 +137,8 @@ class Runner:
         if self._settings.seconds is not None:
             return self._settings.seconds
         assert share is not None, "without a budget the seconds of a sample must be given"
-        for_samples = share - plan.case.extra_seconds * len(plan.peers)
-        return min(SECONDS_MAX, max(SECONDS_MIN, for_samples / (turns * max(1, len(plan.peers)))))
+        seconds = (share - plan.extra_seconds) / (turns * len(plan.peers))
+        return min(SECONDS_MAX * plan.case.seconds_factor, max(SECONDS_MIN, seconds))
 
 
 class _Failure:

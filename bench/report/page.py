@@ -1,51 +1,181 @@
-"""RESULTS.md from the JSON of a run: the goals, then every case with ratios, costs and who was busy."""
+"""RESULTS.md from the JSON of a run: the goals, then every work with ratios, costs and who was busy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bench.goals import CACHE, FLAT_MAX, FSYNC, GOALS
 from bench.peers import DESCRIPTIONS
 from bench.report.metrics import metric, number
+from bench.report.plots import draw_all
 from bench.results import CaseResult, Results
-from bench.stats import ratio, spread
+from bench.stats import Spread, ratio, spread
+from bench.works import WORKS
 
 BASE = "kafka"
+# From these on, a process counts as busy all the time; brokers of one thread cannot have more than one core.
+_CLIENT_BUSY_CORES, _BROKER_IDLE_CORES = 0.9, 0.75
+_CLIENT_MARK = "ᶜ"
+_CURVES = ("partitions", "idle-connections", "biglog")
+
+_HOW = f"""
+Every figure is a **ratio to Apache Kafka in the same run**: the peers of a case take turns, round by round, with the
+same client on the same machine, after a warm-up, and each round is compared with itself. A cell has the median over
+the rounds and, in brackets, the lowest and the highest; absolute numbers only go along. The broker's CPU time is that
+of its whole process, read from outside; RSS is that after the case.
+
+{_CLIENT_MARK} marks a cell where **the client was the bottleneck** (it used {_CLIENT_BUSY_CORES} cores or more, the
+broker less than {_BROKER_IDLE_CORES}): the throughput is then the client's, a ratio near 1 says nothing about the
+broker, and the CPU per MB or per request is the figure to look at. *Produce, broker-bound* shows the same work with a
+client that costs next to nothing.
+"""
 
 
 def write_page(results: Results, json_path: Path) -> Path:
-    """Beside the JSON: results.json gives RESULTS.md, quick.json gives QUICK.md."""
-    path = json_path.with_name(f"{json_path.stem.upper()}.md")
-    path.write_text("\n".join(lines(results)) + "\n", encoding="utf-8")
+    """Beside the JSON: results.json gives RESULTS.md and the folder plots."""
+    stem = json_path.stem
+    plots = draw_all(results, json_path.with_name("plots" if stem == "results" else f"{stem}-plots"))
+    path = json_path.with_name(f"{stem.upper()}.md")
+    text = "\n".join(lines(results, {name: f"{plot.parent.name}/{plot.name}" for name, plot in plots.items()}))
+    path.write_text(text + "\n", encoding="utf-8")
     return path
 
 
-def lines(results: Results) -> Iterator[str]:
-    yield "# Side by side"
+def lines(results: Results, plots: dict[str, str]) -> Iterator[str]:
+    yield "# Oncelog beside Apache Kafka, kfake and a floor"
+    yield _HOW
+    yield from _machine(results)
+    yield from _goals(results, plots)
+    yield from _failures(results)
+    for name, work in WORKS.items():
+        cases = [case for case in results.of(name) if case.skipped is None]
+        if not cases:
+            continue
+        yield ""
+        yield f"## {work.title}"
+        yield ""
+        yield _about(name)
+        plot = plots.get("growth" if name in _CURVES else name)
+        if plot is not None:
+            yield ""
+            yield f"![{work.title}]({plot})"
+        yield from _summary(cases)
+        yield from _details(cases)
+
+
+def _machine(results: Results) -> Iterator[str]:
+    facts = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in results.machine.items())
+    yield f"Run of {results.started}, {results.minutes:.0f} minutes: {facts}."
     yield ""
     for name, text in DESCRIPTIONS.items():
         yield f"- **{name}**: {text}"
+
+
+def _goals(results: Results, plots: dict[str, str]) -> Iterator[str]:
+    yield ""
+    yield "## Goals"
+    yield ""
+    yield "Where a goal covers several cases, the median of them decides and the range is in brackets; it is *partly"
+    yield f"met* while some of them miss it. A curve is flat if its end is at most {FLAT_MAX}x its beginning."
+    yield ""
+    yield f"| work | {CACHE}: goal | measured | | {FSYNC}: goal | measured | |"
+    yield "|---|---|---|---|---|---|---|"
+    rows: dict[str, dict[str, str]] = {}
+    for goal in GOALS:
+        verdict = goal.judge(results)
+        word = f"**{verdict.word}**" if verdict.is_met else verdict.word
+        measured = _value(verdict.value, goal.unit) if verdict.value is not None else ""
+        rows.setdefault(goal.text, {})[goal.side] = f"{goal.wanted} | {measured} | {word}"
+    for text, sides in rows.items():
+        yield f"| {text} | {sides.get(CACHE, ' | | ')} | {sides.get(FSYNC, ' | | ')} |"
+    if "goals" in plots:
+        yield ""
+        yield f"![Goals]({plots['goals']})"
+
+
+def _failures(results: Results) -> Iterator[str]:
+    """What was not measured, and why."""
+    told = [f"- {case.work}, {case.name}: left out, {case.skipped}" for case in results.cases if case.skipped]
     for case in results.cases:
-        yield from case_lines(case)
+        told += [f"- {case.work}, {case.name}, {peer}: {run.error}" for peer, run in case.runs.items() if run.error]
+    if told:
+        yield ""
+        yield "## What was not measured"
+        yield ""
+        yield from told
 
 
-def case_lines(case: CaseResult) -> Iterator[str]:
-    names = case.metrics()
+def _about(work: str) -> str:
+    """The first lines of the work's module say what is done."""
+    text = (sys.modules[type(WORKS[work]).__module__].__doc__ or "").strip()
+    return text.replace("\n\n", "\n")
+
+
+def _summary(cases: Sequence[CaseResult]) -> Iterator[str]:
+    """One row for a case: the headline of Kafka, and everybody's ratio to it."""
+    headline = cases[0].headline
+    cases = [case for case in cases if case.headline == headline]
+    peers = [peer for peer in DESCRIPTIONS if any(case.values(peer, headline) for case in cases)]
+    if BASE not in peers:
+        return
+    label = metric(headline).label
     yield ""
-    yield f"### {case.work}: {case.name}"
+    yield f"| {label} | " + " | ".join(peers) + " |"
+    yield "|---|" + "---|" * len(peers)
+    for case in cases:
+        yield f"| {case.name} | " + " | ".join(_ratio_cell(case, peer, headline) for peer in peers) + " |"
+
+
+def _ratio_cell(case: CaseResult, peer: str, name: str) -> str:
+    values = case.values(peer, name)
+    if not values:
+        return ""
+    median = number(spread(values).median, metric(name).digits)
+    against = ratio(values, case.values(BASE, name)) if peer != BASE else None
+    return (f"{_value(against)}, {median}" if against is not None else median) + _mark(case, peer)
+
+
+def _mark(case: CaseResult, peer: str) -> str:
+    client, broker = case.values(peer, "client_cores"), case.values(peer, "broker_cores")
+    if not client or not broker:
+        return ""
+    busy = spread(client).median >= _CLIENT_BUSY_CORES and spread(broker).median < _BROKER_IDLE_CORES
+    return f" {_CLIENT_MARK}" if busy else ""
+
+
+def _value(value: Spread | None, unit: str = "x") -> str:
+    if value is None:
+        return ""
+    low, high = f"{value.low:.2f}", f"{value.high:.2f}"
+    between = f" [{low}, {high}]" if low != high else ""
+    return f"{value.median:.2f}{unit if unit == 'x' else ' ' + unit}{between}"
+
+
+def _details(cases: Sequence[CaseResult]) -> Iterator[str]:
     yield ""
-    yield "| peer | " + " | ".join(metric(name).label for name in names) + " |"
-    yield "|---|" + "---:|" * len(names)
-    for peer, run in case.runs.items():
-        yield f"| {peer} | " + " | ".join(_cell(case, peer, name) for name in names) + " |"
-        if run.error is not None:
-            yield f"| | {run.error} |"
+    yield "<details><summary>All figures: medians, and ratios to Kafka</summary>"
+    for case in cases:
+        names = case.metrics()
+        yield ""
+        yield f"**{case.name}**"
+        yield ""
+        yield "| peer | rounds | " + " | ".join(metric(name).label for name in names) + " |"
+        yield "|---|---:|" + "---:|" * len(names)
+        for peer, run in case.runs.items():
+            cells = " | ".join(_detail_cell(case, peer, name) for name in names)
+            yield f"| {peer} | {len(run.samples)} | {cells} |"
+    yield ""
+    yield "</details>"
 
 
-def _cell(case: CaseResult, peer: str, name: str) -> str:
+def _detail_cell(case: CaseResult, peer: str, name: str) -> str:
     values = case.values(peer, name)
     if not values:
         return ""
     text = number(spread(values).median, metric(name).digits)
-    against = ratio(values, case.values(BASE, name)) if peer != BASE else None
+    if peer == BASE or metric(name).more_is_better is None:
+        return text
+    against = ratio(values, case.values(BASE, name))
     return f"{text} ({against.median:.2f}x)" if against is not None else text

@@ -25,9 +25,11 @@ class ProduceLatency(Case):
     """One record at a time, idempotent, acks=all, no lingering."""
 
     headline = "p50_ms"
+    seconds_factor = 2.0
 
     def __init__(self) -> None:
-        super().__init__("single produce", ("kafka", "kafka-fsync", "oncelog", "oncelog-fsync", "kfake", "floor"))
+        peers = ("kafka", "kafka-fsync", "oncelog", "oncelog-fsync", "kfake", "floor")
+        super().__init__("single produce", peers, kind="produce")
 
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
         with confluent.topic(peer, f"latency-{turn}", 1) as topic:
@@ -52,9 +54,11 @@ class EndToEnd(Case):
     """One record at a time from a producer to a read_committed consumer that waits for it in a long poll."""
 
     headline = "p50_ms"
+    seconds_factor = 2.0
 
     def __init__(self) -> None:
-        super().__init__("end to end", ("kafka", "kafka-fsync", "oncelog", "oncelog-fsync", "kfake"))
+        peers = ("kafka", "kafka-fsync", "oncelog", "oncelog-fsync", "kfake")
+        super().__init__("end to end", peers, kind="end to end")
 
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
         with confluent.topic(peer, f"end-to-end-{turn}", 1) as topic, confluent.consumer(peer) as reader:

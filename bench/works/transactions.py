@@ -21,6 +21,7 @@ _FIRST = 10
 
 class TransactionsCase(Case):
     headline = "transactions_per_s"
+    seconds_factor = 2.0
 
     def __init__(self, records: int) -> None:
         peers = ("kafka", "kafka-fsync", "oncelog", "oncelog-fsync", "kfake")

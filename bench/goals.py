@@ -1,0 +1,145 @@
+"""The goals of the project's speed, as data, and whether a run meets them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bench.results import CaseResult, Results
+from bench.stats import Spread, ratio, spread
+
+# What a flat curve may rise over its whole length before it counts as growth: the noise between two rounds.
+FLAT_MAX = 1.25
+
+
+class Verdict(NamedTuple):
+    """`value` is a ratio unless the goal has a unit; several cases of one goal give a range."""
+
+    word: str
+    value: Spread | None
+
+    @property
+    def is_met(self) -> bool:
+        return self.word == "met"
+
+
+class Goal(NamedTuple):
+    text: str
+    side: str
+    bound: float
+    at_least: bool
+    measure: Callable[[Results], list[float]]
+    unit: str = "x"
+
+    @property
+    def wanted(self) -> str:
+        return f"{'≥' if self.at_least else '≤'} {self.bound:g}{self.unit if self.unit == 'x' else ' ' + self.unit}"
+
+    def judge(self, results: Results) -> Verdict:
+        """Of several cases the median decides; it is only partly met while some of them miss it."""
+        values = self.measure(results)
+        if not values:
+            return Verdict("not measured", None)
+        value = spread(values)
+        if all(map(self._holds, values)):
+            return Verdict("met", value)
+        return Verdict("partly met" if self._holds(value.median) else "not met", value)
+
+    def _holds(self, value: float) -> bool:
+        return value >= self.bound if self.at_least else value <= self.bound
+
+
+def against(
+    work: str, metric: str, peer: str, base: str, params: Mapping[str, Any] | None = None
+) -> Callable[[Results], list[float]]:
+    """For every case of a work, the median of the ratios of its rounds."""
+
+    def measure(results: Results) -> list[float]:
+        found = []
+        for case in results.of(work, **(params or {})):
+            quotient = ratio(case.values(peer, metric), case.values(base, metric))
+            if quotient is not None:
+                found.append(quotient.median)
+        return found
+
+    return measure
+
+
+def growth(work: str, param: str, metric: str = "cpu_us_per_request") -> Callable[[Results], list[float]]:
+    """What a request costs Oncelog at the end of a curve, as a multiple of the cost at its beginning."""
+
+    def measure(results: Results) -> list[float]:
+        points = curve(results, work, param, "oncelog", metric)
+        return [points[-1][1].median / points[0][1].median] if len(points) > 1 else []
+
+    return measure
+
+
+def curve(results: Results, work: str, param: str, peer: str, metric: str) -> list[tuple[float, Spread]]:
+    points = [
+        (float(case.params[param]), spread(case.values(peer, metric)))
+        for case in results.of(work)
+        if param in case.params and case.values(peer, metric)
+    ]
+    return sorted(points)
+
+
+def absolute(work: str, metric: str, peer: str, params: Mapping[str, Any]) -> Callable[[Results], list[float]]:
+    def measure(results: Results) -> list[float]:
+        cases: Sequence[CaseResult] = results.of(work, **params)
+        return [statistics.median(case.values(peer, metric)) for case in cases if case.values(peer, metric)]
+
+    return measure
+
+
+CACHE, FSYNC = "page cache", "every ack fsynced"
+_PEER = {CACHE: "oncelog", FSYNC: "oncelog-fsync"}
+
+
+def _pair(
+    text: str, work: str, metric: str, bounds: Mapping[str, float], *, at_least: bool, **params: Any
+) -> list[Goal]:
+    return [
+        Goal(text, side, bound, at_least, against(work, metric, _PEER[side], "kafka", params))
+        for side, bound in bounds.items()
+    ]
+
+
+def _goals() -> list[Goal]:
+    goals: list[Goal] = []
+    for size, name in ((100, "100 B"), (1000, "1 KB"), (10_000, "10 KB")):
+        text = f"produce throughput, {name}"
+        goals += _pair(text, "produce", "mb_per_s", {CACHE: 1.5, FSYNC: 1.0}, at_least=True, size=size)
+    goals += _pair("broker CPU per MB produced", "produce", "cpu_ms_per_mb", {CACHE: 0.4, FSYNC: 0.5}, at_least=False)
+    goals += _pair("broker CPU per MB consumed", "consume", "cpu_ms_per_mb", {CACHE: 0.5, FSYNC: 0.5}, at_least=False)
+    goals += _pair("consume throughput", "consume", "mb_per_s", {CACHE: 1.2}, at_least=True)
+    single = "single produce latency"
+    goals += _pair(f"{single}, p50", "latency", "p50_ms", {CACHE: 0.5, FSYNC: 2.0}, at_least=False, kind="produce")
+    goals += _pair(f"{single}, p99", "latency", "p99_ms", {CACHE: 0.7, FSYNC: 2.0}, at_least=False, kind="produce")
+    for metric, name in (("p50_ms", "p50"), ("p99_ms", "p99")):
+        measure = against("latency", metric, "oncelog-fsync", "kafka-fsync", {"kind": "produce"})
+        goals.append(Goal(f"{single}, {name}, against Kafka with flush.messages=1", FSYNC, 0.3, False, measure))
+    one = "one-record transactions per second"
+    goals += _pair(one, "transactions", "transactions_per_s", {CACHE: 10, FSYNC: 4}, at_least=True, records=1)
+    transform = "consume-transform-produce, records per second"
+    goals += _pair(transform, "transform", "records_per_s", {CACHE: 2, FSYNC: 1.2}, at_least=True)
+    goals += _pair("start to ready", "start", "start_s", {CACHE: 0.1, FSYNC: 0.1}, at_least=False)
+    goals += _pair("idle RSS", "start", "idle_rss_mb", {CACHE: 0.1, FSYNC: 0.1}, at_least=False)
+    floor = against("produce", "cpu_ms_per_mb", "oncelog", "floor", {"size": 10_000})
+    goals.append(Goal("broker CPU against the floor program, 10 KB records", CACHE, 2.0, False, floor))
+    for work, param, name in (
+        ("biglog", "log_gb", "the log"),
+        ("partitions", "partitions", "idle partitions"),
+        ("idle-connections", "idle_connections", "idle connections"),
+    ):
+        goals.append(Goal(f"cost per request as {name} grow(s)", CACHE, FLAT_MAX, False, growth(work, param)))
+    many = {"start_with_partitions": 10_000}
+    start = absolute("partitions", "start_s", "oncelog", many)
+    goals.append(Goal("10,000 partitions: start to ready", CACHE, 5.0, False, start, "s"))
+    rss = absolute("partitions", "rss_mb", "oncelog", many)
+    goals.append(Goal("10,000 partitions: RSS", CACHE, 300.0, False, rss, "MB"))
+    return goals
+
+
+GOALS = _goals()
