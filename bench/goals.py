@@ -129,11 +129,11 @@ def _goals() -> list[Goal]:
     floor = against("produce", "cpu_ms_per_mb", "oncelog", "floor", {"size": 10_000})
     goals.append(Goal("broker CPU against the floor program, 10 KB records", CACHE, 2.0, False, floor))
     for work, param, name in (
-        ("biglog", "log_gb", "the log"),
-        ("partitions", "partitions", "idle partitions"),
-        ("idle-connections", "idle_connections", "idle connections"),
+        ("biglog", "log_gb", "the log grows"),
+        ("partitions", "partitions", "idle partitions grow"),
+        ("idle-connections", "idle_connections", "idle connections grow"),
     ):
-        goals.append(Goal(f"cost per request as {name} grow(s)", CACHE, FLAT_MAX, False, growth(work, param)))
+        goals.append(Goal(f"cost per request as {name}", CACHE, FLAT_MAX, False, growth(work, param)))
     many = {"start_with_partitions": 10_000}
     start = absolute("partitions", "start_s", "oncelog", many)
     goals.append(Goal("10,000 partitions: start to ready", CACHE, 5.0, False, start, "s"))

@@ -14,7 +14,7 @@ from bench.results import CaseResult, Run
 from bench.warmup import warm_up
 
 SECONDS_MIN, SECONDS_MAX = 0.3, 3.0
-# A case that the budget leaves less than this share of its fixed costs would end nowhere.
+# A case that the budget leaves less than this share of what it needs would end nowhere.
 _TOO_LITTLE = 0.4
 
 
@@ -41,8 +41,13 @@ class Plan(NamedTuple):
     peers: tuple[str, ...]
 
     def estimated_seconds(self, rounds: int) -> float:
-        turns = self.case.warmups + (self.case.rounds or rounds)
-        return self.extra_seconds + len(self.peers) * turns * self.case.seconds_factor
+        return self.extra_seconds + len(self.peers) * self.turns(rounds) * self.case.seconds_factor
+
+    def least_seconds(self, rounds: int) -> float:
+        return self.extra_seconds + len(self.peers) * self.turns(rounds) * SECONDS_MIN
+
+    def turns(self, rounds: int) -> int:
+        return self.case.warmups + (self.case.rounds or rounds)
 
     @property
     def extra_seconds(self) -> float:
@@ -78,22 +83,28 @@ class Runner:
             warm_up(peer, self._settings.warmup_seconds)
 
     def _share(self, plans: Sequence[Plan]) -> float | None:
-        """The seconds that the first of these may take, so that all of them fit into what is left of the budget."""
+        """The seconds that the first of these may take, so that all of them fit into what is left of the budget.
+
+        It gets what its fixed costs and the shortest samples need, even if others will then be left out: they come in
+        the order of their importance.
+        """
         if self._settings.budget_seconds is None:
             return None
         left = self._began + self._settings.budget_seconds - self._clock()
-        weights = [plan.estimated_seconds(self._settings.rounds) for plan in plans]
-        return left * weights[0] / sum(weights)
+        rounds = self._settings.rounds
+        weights = [plan.estimated_seconds(rounds) for plan in plans]
+        return min(left, max(left * weights[0] / sum(weights), plans[0].least_seconds(rounds)))
 
     def _run_case(self, plan: Plan, pool: Pool, share: float | None) -> CaseResult:
         case = plan.case
         result = CaseResult(plan.work.name, case.name, case.headline, dict(case.params))
         result.runs = {peer: Run() for peer in plan.peers}
-        turns = case.warmups + (case.rounds or self._settings.rounds)
+        turns = plan.turns(self._settings.rounds)
         self._reporter.case_begins(result, turns * len(plan.peers))
         began = self._clock()
-        if share is not None and share < plan.extra_seconds * _TOO_LITTLE:
-            result.skipped = f"the time budget leaves it {max(share, 0):.0f} s, and it needs {plan.extra_seconds:.0f} s"
+        if share is not None and share < plan.least_seconds(self._settings.rounds) * _TOO_LITTLE:
+            needed = plan.least_seconds(self._settings.rounds)
+            result.skipped = f"the time budget leaves it {max(share, 0):.0f} s, and it needs about {needed:.0f} s"
         else:
             self._run_turns(plan, pool, result, turns, share)
         result.seconds = self._clock() - began

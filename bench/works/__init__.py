@@ -1,4 +1,5 @@
-"""The kinds of work, in the order in which a full run does them: what the goals rest on comes first."""
+"""The kinds of work, in the order in which a full run does them: what the goals rest on comes first, as long as time
+lasts."""
 
 from __future__ import annotations
 
@@ -16,22 +17,22 @@ from bench.works.start import Memory, Start
 from bench.works.transactions import Transactions
 from bench.works.transform import Transform
 
-# Memory is measured of peers that have done the work before it; the works after it have peers of their own.
+# Memory is measured at the end, of peers that have done all the work before it.
 _ORDER: tuple[type[Work], ...] = (
     Produce,
     Consume,
     Latency,
     Transactions,
     Transform,
-    Java,
-    Connections,
-    Requests,
-    Saturate,
-    Groups,
-    IdleConnections,
-    Memory,
     Start,
     Partitions,
+    IdleConnections,
     BigLog,
+    Saturate,
+    Connections,
+    Requests,
+    Java,
+    Groups,
+    Memory,
 )
 WORKS: dict[str, Work] = {work.name: work() for work in _ORDER}

@@ -20,7 +20,7 @@ from bench.works.growth import TooSlowError
 TOPIC = "biglog-1"
 _RECORD_BYTES, _BATCH_BYTES = 1000, 250_000
 _STEP_MEGABYTES = 250
-_SLOWEST_MB_PER_S = 30
+_SLOWEST_MB_PER_S = 60
 
 
 class Filling:

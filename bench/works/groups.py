@@ -14,7 +14,7 @@ from contextlib import ExitStack
 
 from confluent_kafka import Consumer
 
-from bench.case import BROKERS, Case, Work
+from bench.case import Case, Work
 from bench.clients import confluent
 from bench.clients.confluent import ClientError
 from bench.meter import Sample
@@ -30,7 +30,7 @@ class RebalanceCase(Case):
     def __init__(self, protocol: str, members: int, partitions: int) -> None:
         super().__init__(
             f"{protocol}, {members} members, {partitions} partitions",
-            BROKERS,
+            ("kafka", "oncelog"),
             protocol=protocol,
             members=members,
             partitions=partitions,

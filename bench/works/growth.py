@@ -19,7 +19,7 @@ from bench.stats import latency_sample
 PEERS = ("kafka", "oncelog")
 _VALUE_BYTES = 100
 _AT_ONCE = 250
-_CREATE_TIMEOUT_S = 120.0
+_CREATE_TIMEOUT_S = 90.0
 
 
 class TooSlowError(Exception):
@@ -41,21 +41,23 @@ class PartitionsCase(Case):
     headline = "cpu_us_per_request"
     extra_seconds = 3.0
 
-    def __init__(self, partitions: int, before: int) -> None:
+    def __init__(self, partitions: int, created: dict[str, int]) -> None:
         super().__init__(f"{partitions} partitions", PEERS, partitions=partitions)
-        self._partitions, self._before = partitions, before
+        self._partitions, self._created = partitions, created
         self.extra_seconds = 2.0 + partitions / 200
         self._create_s: dict[str, float] = {}
 
     def prepare(self, peer: Peer, seconds: float) -> None:
         began = time.monotonic()
-        if not self._before:
+        if peer.name not in self._created:
             confluent.create_topic(peer, "target-1", 1)
-        for done in range(self._before, self._partitions, _AT_ONCE):
+            self._created[peer.name] = 0
+        while (done := self._created[peer.name]) < self._partitions:
             if time.monotonic() - began > _CREATE_TIMEOUT_S:
                 raise TooSlowError(f"{done} of {self._partitions} partitions in {_CREATE_TIMEOUT_S:.0f} s")
             count = min(_AT_ONCE, self._partitions - done)
             confluent.create_topic(peer, f"idle-{done}-{count}", count)
+            self._created[peer.name] += count
         self._create_s[peer.name] = time.monotonic() - began
 
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
@@ -69,9 +71,14 @@ class RestartCase(Case):
     warmups = 0
     rounds = 1
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions: int, created: dict[str, int]) -> None:
         super().__init__(f"start with {partitions} partitions", PEERS, start_with_partitions=partitions)
+        self._partitions, self._created = partitions, created
         self.extra_seconds = 5.0 + partitions / 500
+
+    def prepare(self, peer: Peer, seconds: float) -> None:
+        if (created := self._created.get(peer.name, 0)) < self._partitions:
+            raise TooSlowError(f"it had only {created} of {self._partitions} partitions")
 
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
         peer.stop()
@@ -90,8 +97,9 @@ class Partitions(Work):
 
     def cases(self, options: Namespace) -> Sequence[Case]:
         steps = options.partitions
-        grown = [PartitionsCase(count, before) for before, count in zip([0, *steps], steps, strict=False)]
-        return [*grown, RestartCase(steps[-1])]
+        created: dict[str, int] = {}
+        grown = [PartitionsCase(count, created) for count in steps]
+        return [*grown, RestartCase(steps[-1], created)]
 
 
 class IdleConnectionsCase(Case):

@@ -39,7 +39,7 @@ def test_a_goal_may_want_less() -> None:
 
 
 def test_a_curve_is_flat_if_its_end_is_near_its_beginning() -> None:
-    verdict = judge("cost per request as idle partitions grow(s)", CACHE, sample_results())
+    verdict = judge("cost per request as idle partitions grow", CACHE, sample_results())
     assert verdict.is_met
     assert verdict.value == pytest.approx((1.1, 1.1, 1.1))
 
