@@ -39,7 +39,7 @@ $(STAMP)-bench: $(STAMP)-dev
 run: setup ## Serve 127.0.0.1:9092 with data in ./data
 	@exec $(BIN)/oncelog serve
 
-test: setup-dev check ## Everything that must hold, in under twenty minutes
+test: $(STAMP)-pipeline check ## Everything that must hold, in under twenty minutes
 	@sh conformance/reference/ensure_java.sh
 	$(BIN)/pytest
 

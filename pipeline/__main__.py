@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -74,4 +75,6 @@ def run(flags: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
+    # What a job has started (a broker, other jobs) ends with it. `etl` takes the signal for itself.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main())
