@@ -14,7 +14,8 @@ from oncelog.protocol.messages import response_class
 from oncelog.protocol.schema import Message
 
 CLIENT_ID = "wire"
-ANSWER_TIMEOUT_S = 5.0
+PATIENCE_S = 30.0
+"""How long an answer may take on a busy machine."""
 _SIZE = struct.Struct(">i")
 
 
@@ -31,22 +32,24 @@ class Link:
         self._socket: socket.socket | None = None
         self._correlation_id = 0
 
-    def ask(self, request: Message, version: int) -> Any:
+    def ask(self, request: Message, version: int, timeout_s: float = PATIENCE_S) -> Any:
         """The decoded answer, or NoAnswer."""
         assert request.API_KEY is not None
         self._correlation_id += 1
         header = encode_request_header(
             request.API_KEY, version, self._correlation_id, CLIENT_ID, version in type(request).FLEXIBLE
         )
-        return decode_answer(self.exchange(header + encode(request, version)), request.API_KEY, version)
+        frame = self.exchange(header + encode(request, version), timeout_s)
+        return decode_answer(frame, request.API_KEY, version)
 
-    def exchange(self, payload: bytes) -> bytes:
+    def exchange(self, payload: bytes, timeout_s: float = PATIENCE_S) -> bytes:
         """Send a frame of these bytes and return the frame that comes back."""
-        return self.exchange_bytes(_SIZE.pack(len(payload)) + payload)
+        return self.exchange_bytes(_SIZE.pack(len(payload)) + payload, timeout_s)
 
-    def exchange_bytes(self, data: bytes) -> bytes:
+    def exchange_bytes(self, data: bytes, timeout_s: float = PATIENCE_S) -> bytes:
         """Send bytes that may be no frame, and return the frame that comes back."""
         connection = self._socket or self._connect()
+        connection.settimeout(timeout_s)
         try:
             connection.sendall(data)
             (size_bytes,) = _SIZE.unpack(self._read(connection, _SIZE.size))
@@ -64,7 +67,7 @@ class Link:
             self._socket = None
 
     def _connect(self) -> socket.socket:
-        self._socket = socket.create_connection(self._address, ANSWER_TIMEOUT_S)
+        self._socket = socket.create_connection(self._address, PATIENCE_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._socket
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from conformance.wire.link import Link, NoAnswer, decode_answer
+from conformance.wire.link import PATIENCE_S, Link, NoAnswer, decode_answer
 from conformance.wire.normalise import Names, plain
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from conformance.client import Json
     from oncelog.protocol.schema import Message, Struct
 
-PATIENCE_S = 30.0
 PASSING = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -39,11 +38,13 @@ class Step(NamedTuple):
 
 
 class Talk:
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, silence_s: float = PATIENCE_S) -> None:
+        """After `silence_s` without an answer, silence is what is written down."""
         self.names = Names()
         self.kept: dict[str, Any] = {}
         self.steps: list[Step] = []
         self._link = Link(address)
+        self._silence_s = silence_s
         self._case = ""
         self._count = 0
 
@@ -61,7 +62,7 @@ class Talk:
         """Send, write down, and return the decoded answer; None if there is none. Passing errors are waited out."""
         assert request.API_KEY is not None
         try:
-            answer = self.ask(request, version, passing=passing)
+            answer = self.ask(request, version, passing=passing, timeout_s=self._silence_s)
             seen: Json = plain(answer, version, self.names)
         except NoAnswer as error:
             answer, seen = None, str(error)
@@ -76,18 +77,28 @@ class Talk:
         """Send bytes that may be no frame, and write down the answer, of which none is expected."""
         self._exchange(self._link.exchange_bytes, data, api, version, label)
 
-    def _exchange(self, exchange: Callable[[bytes], bytes], data: bytes, api: ApiKey, version: int, label: str) -> None:
+    def _exchange(
+        self, exchange: Callable[[bytes, float], bytes], data: bytes, api: ApiKey, version: int, label: str
+    ) -> None:
         try:
-            seen: Json = plain(decode_answer(exchange(data), api, version), version, self.names)
+            frame = exchange(data, self._silence_s)
+            seen: Json = plain(decode_answer(frame, api, version), version, self.names)
         except NoAnswer as error:
             seen = str(error)
         self.steps.append(Step(api, version, label, seen))
 
-    def ask(self, request: Message, version: int, *, passing: Collection[int] = PASSING) -> Any:
+    def ask(
+        self,
+        request: Message,
+        version: int,
+        *,
+        passing: Collection[int] = PASSING,
+        timeout_s: float = PATIENCE_S,
+    ) -> Any:
         """Send and return the answer without writing it down."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            answer = self._link.ask(request, version)
+            answer = self._link.ask(request, version, timeout_s)
             if not passing & set(error_codes(answer)) or time.monotonic() > deadline:  # type: ignore[operator]
                 return answer
             time.sleep(0.01)
