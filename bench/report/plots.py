@@ -10,7 +10,7 @@ from typing import Any
 from bench.goals import GOALS, Goal, curve
 from bench.report.metrics import metric
 from bench.results import CaseResult, Results
-from bench.stats import Spread, spread
+from bench.stats import Spread, ratio, spread
 
 COLOURS = {
     "kafka": "#8c959f",
@@ -20,7 +20,8 @@ COLOURS = {
     "kfake": "#d4a72c",
     "floor": "#c4c9cf",
 }
-GOOD, BAD = "#1a7f37", "#cf222e"
+BASE = "kafka"
+_VERDICTS = {"met": "#1a7f37", "partly met": "#bf8700", "not met": "#cf222e"}
 _BARS = ("produce", "consume", "transactions", "transform", "java", "connections", "requests", "saturate", "groups")
 _CURVES = (
     ("partitions", "partitions", "idle partitions"),
@@ -71,41 +72,49 @@ def _pyplot() -> Any:
 
 
 def _goals(pyplot: Any, results: Results) -> bool:
-    """How far each ratio is from its bound: right of the line is better than asked for."""
-    shown: list[tuple[Goal, Spread, bool]] = []
+    """How far each figure is from its bound: right of the line is better than asked for."""
+    shown: list[tuple[Goal, Spread, str]] = []
     for goal in GOALS:
         verdict = goal.judge(results)
         if verdict.value is not None and verdict.value.median > 0:
-            shown.append((goal, verdict.value, verdict.is_met))
+            shown.append((goal, verdict.value, verdict.word))
     if not shown:
         return False
     _, axes = pyplot.subplots(figsize=(9, 1 + 0.24 * len(shown)))
-    for row, (goal, value, met) in enumerate(reversed(shown)):
+    for row, (goal, value, word) in enumerate(reversed(shown)):
         margin = value.median / goal.bound if goal.at_least else goal.bound / value.median
-        axes.barh(row, margin - 1, left=1, color=GOOD if met else BAD, height=0.7)
+        axes.barh(row, margin - 1, left=1, color=_VERDICTS[word], height=0.7)
     axes.set_yticks(range(len(shown)), [f"{goal.text} ({goal.side})" for goal, _, _ in reversed(shown)], fontsize=7)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}x")
     axes.axvline(1, color="#1b1f24", linewidth=1)
     axes.set_xlabel("times better than the goal (left of the line: short of it)")
     return True
 
 
 def _bars(pyplot: Any, cases: Sequence[CaseResult]) -> bool:
-    """The headline of every case, a bar for every peer, with the range of its rounds."""
-    cases = [case for case in cases if any(run.values(case.headline) for run in case.runs.values())]
-    if not cases:
+    """The headline of every case as a ratio to Kafka, a bar for every other peer, with the range of its rounds."""
+    ratios = [
+        {peer: found for peer in COLOURS if peer != BASE and (found := _ratio(case, peer)) is not None}
+        for case in cases
+    ]
+    peers = [peer for peer in COLOURS if any(peer in one for one in ratios)]
+    if not peers:
         return False
-    peers = [peer for peer in COLOURS if any(case.values(peer, case.headline) for case in cases)]
     _, axes = pyplot.subplots(figsize=(max(5.0, 1.1 * len(cases) + 2), 3.2))
     width = 0.8 / len(peers)
     for number, peer in enumerate(peers):
-        found = [(index, case.values(peer, case.headline)) for index, case in enumerate(cases)]
-        places = [index + (number - (len(peers) - 1) / 2) * width for index, values in found if values]
-        _bar(axes, places, [spread(values) for _, values in found if values], width, peer)
+        places = [index + (number - (len(peers) - 1) / 2) * width for index, one in enumerate(ratios) if peer in one]
+        _bar(axes, places, [one[peer] for one in ratios if peer in one], width, peer)
+    axes.axhline(1, color=COLOURS[BASE], linewidth=1, label=BASE)
     axes.set_xticks(range(len(cases)), [case.name.replace(", ", "\n") for case in cases], fontsize=7)
-    axes.set_ylabel(metric(cases[0].headline).label)
+    axes.set_ylabel(f"{metric(cases[0].headline).label}, ratio to Kafka")
     axes.legend(frameon=False, fontsize=7, ncols=3)
     return True
+
+
+def _ratio(case: CaseResult, peer: str) -> Spread | None:
+    return ratio(case.values(peer, case.headline), case.values(BASE, case.headline))
 
 
 def _bar(axes: Any, places: Sequence[float], values: Sequence[Spread], width: float, peer: str) -> None:

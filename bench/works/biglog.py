@@ -6,6 +6,8 @@ offset by time.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -15,12 +17,13 @@ from bench.clients import confluent, wire
 from bench.meter import Meter, Sample
 from bench.peers.base import Peer
 from bench.stats import latency_sample
-from bench.works.growth import TooSlowError
+from bench.works.growth import OutOfReachError
 
 TOPIC = "biglog-1"
 _RECORD_BYTES, _BATCH_BYTES = 1000, 250_000
 _STEP_MEGABYTES = 250
 _SLOWEST_MB_PER_S = 60
+_SPARE_MEGABYTES = 5000
 
 
 class Filling:
@@ -34,13 +37,21 @@ class Filling:
             confluent.create_topic(peer, TOPIC, 1)
             self._megabytes[peer.name] = 0.0
         missing = megabytes - self._megabytes[peer.name]
+        check_room(missing)
         deadline = time.monotonic() + 10 + missing / _SLOWEST_MB_PER_S
         while (missing := megabytes - self._megabytes[peer.name]) > 0:
             if time.monotonic() > deadline:
-                raise TooSlowError(f"its log had {self._megabytes[peer.name]:.0f} of {megabytes:.0f} MB in time")
+                raise OutOfReachError(f"its log had {self._megabytes[peer.name]:.0f} of {megabytes:.0f} MB in time")
             step = min(missing, _STEP_MEGABYTES)
             wire.fill(peer.bootstrap_servers, TOPIC, 1, step, _RECORD_BYTES, _BATCH_BYTES)
             self._megabytes[peer.name] += step
+
+
+def check_room(megabytes: float) -> None:
+    """A disk that is full would end more than this case."""
+    free_mb = shutil.disk_usage(tempfile.gettempdir()).free / 1e6
+    if free_mb < megabytes + _SPARE_MEGABYTES:
+        raise OutOfReachError(f"{megabytes:.0f} MB are to be written and the disk has only {free_mb:.0f} MB free")
 
 
 class LogSizeCase(Case):

@@ -22,8 +22,8 @@ _AT_ONCE = 250
 _CREATE_TIMEOUT_S = 90.0
 
 
-class TooSlowError(Exception):
-    """A peer did not get as far as the case needs it in the time that it has."""
+class OutOfReachError(Exception):
+    """A peer cannot get as far as the case needs it, in the time or with the room that there is."""
 
 
 def measure_mix(peer: Peer, topic: str, seconds: float) -> Sample:
@@ -54,7 +54,7 @@ class PartitionsCase(Case):
             self._created[peer.name] = 0
         while (done := self._created[peer.name]) < self._partitions:
             if time.monotonic() - began > _CREATE_TIMEOUT_S:
-                raise TooSlowError(f"{done} of {self._partitions} partitions in {_CREATE_TIMEOUT_S:.0f} s")
+                raise OutOfReachError(f"{done} of {self._partitions} partitions in {_CREATE_TIMEOUT_S:.0f} s")
             count = min(_AT_ONCE, self._partitions - done)
             confluent.create_topic(peer, f"idle-{done}-{count}", count)
             self._created[peer.name] += count
@@ -78,7 +78,7 @@ class RestartCase(Case):
 
     def prepare(self, peer: Peer, seconds: float) -> None:
         if (created := self._created.get(peer.name, 0)) < self._partitions:
-            raise TooSlowError(f"it had only {created} of {self._partitions} partitions")
+            raise OutOfReachError(f"it had only {created} of {self._partitions} partitions")
 
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
         peer.stop()
