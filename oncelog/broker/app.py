@@ -203,8 +203,8 @@ class BrokerApp:
         dispatcher = self.make_dispatcher(services)
         memory = FrameMemory(config.int("queued.max.request.bytes"))
         for address in self.addresses.bound:
-            idle_ms_max = config.int("connections.max.idle.ms")
-            listener = Listener(address, dispatcher, self._connection_limits, memory, idle_ms_max)
+            idle_ms_max, backlog = config.int("connections.max.idle.ms"), config.int("socket.listen.backlog.size")
+            listener = Listener(address, dispatcher, self._connection_limits, memory, idle_ms_max, backlog)
             self._listeners.append(listener)
             await listener.bind()
         await register_broker(metadata, config, self.advertised)

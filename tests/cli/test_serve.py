@@ -138,7 +138,7 @@ def test_two_listeners_tell_their_clients_two_addresses(tmp_path: Path) -> None:
         command(
             *("--data", str(tmp_path)),
             *("-o", "listeners=HOST://127.0.0.1:0,INSIDE://127.0.0.1:0"),
-            *("-o", "advertised.listeners=HOST://localhost:9092,INSIDE://broker:29092"),
+            *("-o", "advertised.listeners=HOST://[::1]:9092,INSIDE://broker:29092"),
             *("-o", "listener.security.protocol.map=HOST:PLAINTEXT,INSIDE:PLAINTEXT"),
             *("-o", "inter.broker.listener.name=INSIDE"),
         ),
@@ -158,7 +158,8 @@ def test_two_listeners_tell_their_clients_two_addresses(tmp_path: Path) -> None:
             with Connection(Address("127.0.0.1", int(port))) as connection:
                 answer = connection.send(MetadataRequest(topics=[]), MetadataResponse)
                 advertised.append((answer.brokers[0].host, answer.brokers[0].port))
-        assert advertised == [("localhost", 9092), ("broker", 29092)]
+        assert advertised == [("::1", 9092), ("broker", 29092)]
+        assert "bootstrap.servers=[::1]:9092 " in printed
     finally:
         process.terminate()
         process.wait()

@@ -36,12 +36,14 @@ class Listener:
         limits: ConnectionLimits,
         frame_memory: FrameMemory,
         idle_ms_max: int,
+        backlog: int,
     ) -> None:
         self.name = address.name
         self._address = address
         self._dispatcher = dispatcher
         self._limits = limits
         self.frame_memory = frame_memory
+        self._backlog = backlog
         self._idle_seconds_max = idle_ms_max / 1000 if idle_ms_max >= 0 else math.inf
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
@@ -67,7 +69,7 @@ class Listener:
                 lambda: Connection(self, self._dispatcher),
                 host,
                 port,
-                backlog=1024,
+                backlog=self._backlog,
                 reuse_address=True,
                 start_serving=False,
             )
