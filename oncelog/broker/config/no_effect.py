@@ -180,7 +180,7 @@ _OF_OUR_TABLES = """
     replica.socket.receive.buffer.bytes replica.socket.timeout.ms request.timeout.ms
     socket.receive.buffer.bytes socket.send.buffer.bytes
     transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
-    transaction.state.log.min.isr transaction.state.log.replication.factor unclean.leader.election.enable
+    unclean.leader.election.enable
 """
 
 WITHOUT_EFFECT: Final = frozenset(_OF_OUR_TABLES.split())
