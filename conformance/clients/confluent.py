@@ -185,10 +185,12 @@ class ConfluentClient:
             "group.id": group,
             "group.protocol": protocol,
             "auto.offset.reset": "earliest",
-            "heartbeat.interval.ms": 500,
             "enable.auto.commit": False,
             "isolation.level": isolation,
         }
+        if protocol == "classic":
+            # In the other protocol the broker says how often.
+            settings["heartbeat.interval.ms"] = 500
         if instance is not None:
             settings["group.instance.id"] = instance
         return ConfluentConsumer(settings, topic)

@@ -1,4 +1,4 @@
-"""kcat, each call a process, apart from consumers and transactions, which last as long as their process.
+"""kcat, each call a process, apart from consumers, which last as long as their process.
 
 kcat makes no topics: the harness prepares them by the wire. It can neither set timestamps nor tell the offset of what
 it produced.
@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import signal
 import subprocess
-from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from queue import Empty, Queue
@@ -25,15 +23,14 @@ from conformance.client import (
     ClientError,
     UnsupportedError,
     show,
-    wait_until,
 )
 from conformance.preparation import create_topic
 from conformance.scenarios.run import find_offset, wait_for_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from conformance.client import GroupConsumer, Json, Record
+    from conformance.client import Json, Record, TransactionalProducer
 
 _SPECS = {"earliest": "-2", "latest": "-1"}
 _ERROR = re.compile(r"(?:Broker|Local): [^:\n(%]+")
@@ -137,9 +134,7 @@ class KcatClient:
             raise UnsupportedError(spec)
         if spec.isdigit() and int(spec) > 0:
             raise UnsupportedError("it sets no timestamps, so that the answer is up to the clock")
-        # By default librdkafka asks for the end of what is committed.
-        isolation = ("-X", "isolation.level=read_uncommitted")
-        return self._run("-Q", "-t", f"{topic}:{partition}:{_SPECS.get(spec, spec)}", *isolation).strip()
+        return self._run("-Q", "-t", f"{topic}:{partition}:{_SPECS.get(spec, spec)}").strip()
 
     def open_consumer(
         self,
@@ -162,12 +157,8 @@ class KcatClient:
         options = [option for name, value in settings.items() for option in ("-X", f"{name}={value}")]
         return KcatConsumer([*self._common, "-E", "-u", "-J", *options, "-G", group, topic])
 
-    def open_producer(self, transactional_id: str | None, *, timeout_ms: int = 60_000) -> KcatProducer:
-        if transactional_id is None:
-            raise UnsupportedError("a producer that goes on between calls")
-        settings = (f"transactional.id={transactional_id}", f"transaction.timeout.ms={timeout_ms}", "linger.ms=0")
-        command = [*self._common, "-P", *(part for item in settings for part in ("-X", item))]
-        return KcatProducer(command, lambda topic: self.list_offset(topic, 0, "latest"))
+    def open_producer(self, transactional_id: str | None, *, timeout_ms: int = 60_000) -> TransactionalProducer:
+        raise UnsupportedError("a producer that goes on between calls: it sends what it read when its input ends")
 
     def close(self) -> None:
         """Nothing stays open between calls."""
@@ -223,7 +214,12 @@ class KcatConsumer:
         raise UnsupportedError("telling what is committed")
 
     def close(self) -> None:
-        _end(self._process, signal.SIGTERM)
+        self._process.terminate()
+        try:
+            self._process.wait(OPERATION_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         for reader in self._readers:
             reader.join()
         assert self._process.stdout is not None
@@ -232,68 +228,9 @@ class KcatConsumer:
         self._process.stderr.close()
 
 
-class KcatProducer:
-    """A transaction is a process: its end of input commits, a signal aborts."""
-
-    def __init__(self, command: list[str], find_end: Callable[[str], Json]) -> None:
-        self._command, self._find_end = command, find_end
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def init(self) -> None:
-        """kcat gets its producer id with its first record."""
-
-    def begin(self) -> None:
-        """Its process begins one with the first record, whose topic it must know."""
-
-    def send(self, topic: str, value: bytes) -> Json:
-        if self._process is None:
-            self._process = subprocess.Popen(
-                [*self._command, "-t", topic, "-p", "0"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
-            )
-        assert self._process.stdin is not None
-        before = self._find_end(topic)
-        self._process.stdin.write(value + b"\n")
-        self._process.stdin.flush()
-        # kcat does not tell when a record is acked.
-        wait_until(lambda: self._find_end(topic) != before, "the record is there")
-        return None
-
-    def send_offset(self, consumer: GroupConsumer, topic: str, offset: int) -> None:
-        raise UnsupportedError("offsets in a transaction")
-
-    def commit(self) -> None:
-        process, self._process = self._process, None
-        assert process is not None
-        _, told = process.communicate(timeout=OPERATION_TIMEOUT_S)
-        if process.returncode != 0:
-            raise ClientError(_named(told.decode()) or f"exit code {process.returncode}")
-
-    def abort(self) -> None:
-        process, self._process = self._process, None
-        assert process is not None
-        _end(process, signal.SIGTERM)
-
-    def close(self) -> None:
-        if self._process is not None:
-            _end(self._process, signal.SIGKILL)
-
-
 def _kind(record: Record) -> tuple[bytes | None, tuple[tuple[str, bytes | None], ...], bool]:
     """Records of one kind can come from one process."""
     return record.key, record.headers, bool(record.value)
-
-
-def _end(process: subprocess.Popen[Any], number: signal.Signals) -> None:
-    process.send_signal(number)
-    for stream in (process.stdin,):
-        if stream is not None:
-            with suppress(BrokenPipeError):
-                stream.close()
-    try:
-        process.wait(OPERATION_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _named(told: str) -> str | None:
