@@ -47,13 +47,15 @@ CARD = Path(__file__).with_name("CARD.md")
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     commands = {"run": _run, "compare": _compare, "wire": _wire, "files": _files, "card": _card}
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return commands[options.command](options)
     except KeyboardInterrupt:
         # By then the brokers and the clients that were started are stopped.
         print("interrupted", file=sys.stderr)
         return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(options: argparse.Namespace) -> int:

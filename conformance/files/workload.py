@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,9 @@ FATES = ("commit", "abort", "timeout")
 
 GROUP = "files-group"
 COPIED = "files-copied"
-TIME_MS = 1_700_000_000_000
+_DAY_S = 24 * 3600
+# Settings of topics are not in a directory of Kafka: who takes it over has the default retention.
+TIME_MS = int(time.time()) // _DAY_S * _DAY_S * 1000
 OPEN_TIMEOUT_MS = 20_000
 LASTING_TIMEOUT_MS = 600_000
 
