@@ -11,6 +11,7 @@ from conformance.card import judge_clients, judge_wire, open_both
 from conformance.card_settings import SETTINGS
 from conformance.cells import compare_cell
 from conformance.wire.compare import advertised, run_cases, wire_cases
+from conformance.wire.state import REFERENCE_SETTINGS
 from conformance.wire.state import SETTINGS as WIRE_SETTINGS
 from oncelog.protocol.api_keys import ApiKey
 
@@ -46,7 +47,7 @@ def brokers(java: None) -> Iterator[tuple[Running, Running]]:
 def untouched_brokers(java: None) -> Iterator[tuple[Running, Running]]:
     """Answers that list everything are alike only where nobody else has made topics and groups."""
     settings = SETTINGS | WIRE_SETTINGS
-    with open_broker(APACHE, settings) as expected, open_broker(ONCELOG, settings) as actual:
+    with open_broker(APACHE, settings | REFERENCE_SETTINGS) as expected, open_broker(ONCELOG, settings) as actual:
         yield expected, actual
 
 
