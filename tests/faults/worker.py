@@ -110,9 +110,11 @@ class Worker:
     def _transact(self, live: range) -> None:
         done: list[list[Any]] = []
         polled: Polled = []
-        self._notes.invoke("txn", **self._identity)
+        plan = [self._plan(live) for _ in range(self._rng.randint(1, 4))]
+        # Whoever is killed in the middle has said what may have been written.
+        self._notes.invoke("txn", [part for part in plan if part is not None], **self._identity)
         try:
-            self._carry_out(live, done, polled)
+            self._carry_out(plan, done, polled)
         except Aborted:
             self._rewind(polled)
             self._notes.complete("fail", done)
@@ -123,14 +125,17 @@ class Worker:
             self._go_on(polled)
             self._notes.complete("ok", self._with_offsets(done))
 
-    def _carry_out(self, live: range, done: list[list[Any]], polled: Polled) -> None:
+    def _plan(self, live: range) -> list[Any] | None:
+        """A send, or None for a poll."""
+        return ["s", self._rng.choice(live), None, next(self._values)] if self._rng.random() < 0.5 else None
+
+    def _carry_out(self, plan: list[list[Any] | None], done: list[list[Any]], polled: Polled) -> None:
         self._producer.begin()
-        for _ in range(self._rng.randint(1, 4)):
+        for part in plan:
             self._maybe_abort()
-            if self._rng.random() < 0.5:
-                key, value = self._rng.choice(live), next(self._values)
-                done.append(["s", key, None, value])
-                self._producer.send(*place(key), encode(key, value))
+            if part is not None:
+                done.append(part)
+                self._producer.send(*place(part[1]), encode(part[1], part[3]))
             else:
                 found = self._reader.poll(POLL_S)
                 done.append(entries(found))
