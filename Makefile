@@ -41,6 +41,7 @@ run: setup ## Serve 127.0.0.1:9092 with data in ./data
 
 test: $(STAMP)-pipeline check ## Everything that must hold, in under twenty minutes
 	@sh conformance/reference/ensure_java.sh
+	@$(BIN)/python -m pipeline.archive
 	$(BIN)/pytest
 
 check: setup-dev ## Lint, types and the directions of imports

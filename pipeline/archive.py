@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from pipeline.jars import CACHE, SPARK_VERSION, connector_jars
+from pipeline.jars import CACHE, SPARK_VERSION, JarsMissing, connector_jars
 
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
 """For JVMs that live for seconds: the second compiler would only cost them time."""
@@ -105,5 +105,16 @@ def _copy(spark: Any, servers: str, checkpoint: str) -> None:
     ).save()
 
 
+def main() -> None:
+    """Without an argument, makes the archive ahead of its first use; a machine without Java does without it."""
+    if len(sys.argv) > 1:
+        _use_spark(sys.argv[1])
+        return
+    try:
+        class_archive()
+    except JarsMissing as error:
+        print(error)
+
+
 if __name__ == "__main__":
-    _use_spark(sys.argv[1])
+    main()
