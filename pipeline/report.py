@@ -118,7 +118,7 @@ def _course_plot(section: Section, course: Course) -> str:
     axes.set_xlabel("seconds")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_title("Records that a read_committed reader has been given", loc="left")
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    axes.legend(frameon=False, fontsize=8, loc="center left")
     return _svg(figure)
 
 
