@@ -64,9 +64,9 @@ def _share(client: Client, run: Run, protocol: str) -> Json:
     return "shared and given back"
 
 
-def read(consumer: GroupConsumer, count: int) -> Json:
+def read(consumer: GroupConsumer, count: int, timeout_s: float = OPERATION_TIMEOUT_S) -> Json:
     records: list[Json] = []
-    deadline = time.monotonic() + OPERATION_TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     while len(records) < count:
         if time.monotonic() > deadline:
             raise ClientError(f"only {len(records)} of {count} records arrived")

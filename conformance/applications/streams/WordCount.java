@@ -22,6 +22,9 @@ public class WordCount {
         properties.put("statestore.cache.max.bytes", 0);
         properties.put("commit.interval.ms", 100);
         properties.put("consumer.auto.offset.reset", "earliest");
+        // Streams does not leave its group when it is closed: the next instance waits for the session to end.
+        properties.put("main.consumer.session.timeout.ms", 6000);
+        properties.put("main.consumer.heartbeat.interval.ms", 1000);
 
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream(args[2])

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from conformance.scenarios.run import Run
 
 HERE = Path(__file__).parent
+START_TIMEOUT_S = 180
 STOP_TIMEOUT_S = 60
 TIME_MS = 1_700_000_000_000
 TOPIC_CONFIGS = ("cleanup.policy", "segment.bytes", "retention.ms", "message.timestamp.type")
@@ -45,7 +46,8 @@ def word_count(run: Run) -> Json:
                 records = [Record(line, timestamp_ms=TIME_MS) for line in lines]
                 client.produce(source, records, codec="none", acks="all")
                 with _running(run.address, name, source, target):
-                    seen[label] = _values(read(consumer, sum(len(line.split()) for line in lines)))
+                    words = sum(len(line.split()) for line in lines)
+                    seen[label] = _values(read(consumer, words, START_TIMEOUT_S))
         for kind in ("changelog", "repartition"):
             configs = client.describe_configs(f"{name}-counts-{kind}")
             seen[kind] = {key: configs[key] for key in TOPIC_CONFIGS}
