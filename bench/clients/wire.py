@@ -12,7 +12,7 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from conformance.wire.link import Link, NoAnswer
 from oncelog.protocol.compiler import encode
@@ -21,7 +21,7 @@ from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from oncelog.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from oncelog.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from oncelog.protocol.records.batch import build_batch
+from oncelog.protocol.records.batch import CRC_POSITION, build_batch, compute_crc
 from oncelog.protocol.records.record import Record
 from oncelog.protocol.schema import Message
 
@@ -33,6 +33,8 @@ _LATEST = -1
 # UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER: what a new partition answers for a moment.
 _NOT_YET = {3, 5, 6}
 _SIZE = struct.Struct(">i")
+# Base and max timestamp of a batch.
+_TIMES_POSITION = 27
 
 
 class WireError(Exception):
@@ -121,8 +123,9 @@ def fill(address: str, topic: str, partitions: int, megabytes: float, record_byt
     per_batch = max(1, batch_bytes // record_bytes)
     count = max(partitions, round(megabytes * 1e6 / (per_batch * record_bytes)))
     before = sum(end_offsets(address, topic, partitions))
-    frames = [produce_frame(topic, partition, batch(per_batch, record_bytes)) for partition in range(partitions)]
-    drive(address, [frames], window=4, requests=count)
+    records = batch(per_batch, record_bytes)
+    frames = [produce_frame(topic, partition, records) for partition in range(partitions)]
+    drive(address, [_Stamped(frames, len(records))], window=4, requests=count)
     after = sum(end_offsets(address, topic, partitions))
     if after - before != count * per_batch:
         raise WireError(f"{count * per_batch} records were sent to {topic}, and it has {after - before} of them")
@@ -149,6 +152,27 @@ def idle_connections(address: str, count: int) -> Iterator[None]:
     with _connected(address, [[hello]] * count) as connections:
         _Loop(connections, 1, count).run(ANSWER_TIMEOUT_S)
         yield
+
+
+class _Stamped(Sequence[bytes]):
+    """Produce requests whose one batch, at their end, gets the time at which it is sent.
+
+    A log in which time stands still has no use for its time index, and a look-up by time would read all of it.
+    """
+
+    def __init__(self, frames: Sequence[bytes], batch_bytes: int) -> None:
+        self._frames, self._batch_bytes = frames, batch_bytes
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def __getitem__(self, index: Any) -> Any:
+        frame = bytearray(self._frames[index])
+        start = len(frame) - self._batch_bytes
+        now_ms = int(time.time() * 1000)
+        struct.pack_into(">qq", frame, start + _TIMES_POSITION, now_ms, now_ms)
+        struct.pack_into(">I", frame, start + CRC_POSITION, compute_crc(memoryview(frame)[start:]))
+        return frame
 
 
 class _Connection:

@@ -20,7 +20,7 @@ from bench.stats import latency_sample
 from bench.works.growth import OutOfReachError
 
 TOPIC = "biglog-1"
-_RECORD_BYTES, _BATCH_BYTES = 1000, 250_000
+_RECORD_BYTES, _BATCH_BYTES = 1000, 100_000
 _STEP_MEGABYTES = 250
 _SLOWEST_MB_PER_S = 60
 _SPARE_MEGABYTES = 5000
@@ -31,11 +31,18 @@ class Filling:
 
     def __init__(self) -> None:
         self._megabytes: dict[str, float] = {}
+        self._began_ms: dict[str, int] = {}
+        self._ended_ms: dict[str, int] = {}
+
+    def middle_ms(self, peer: Peer) -> int:
+        """A time at which this log grew for the first time, and not one of the small records of the mix was written."""
+        return (self._began_ms[peer.name] + self._ended_ms[peer.name]) // 2
 
     def grow_to(self, peer: Peer, megabytes: float) -> None:
         if peer.name not in self._megabytes:
             confluent.create_topic(peer, TOPIC, 1)
             self._megabytes[peer.name] = 0.0
+            self._began_ms[peer.name] = int(time.time() * 1000)
         missing = megabytes - self._megabytes[peer.name]
         check_room(missing)
         deadline = time.monotonic() + 10 + missing / _SLOWEST_MB_PER_S
@@ -45,6 +52,7 @@ class Filling:
             step = min(missing, _STEP_MEGABYTES)
             wire.fill(peer.bootstrap_servers, TOPIC, 1, step, _RECORD_BYTES, _BATCH_BYTES)
             self._megabytes[peer.name] += step
+            self._ended_ms.setdefault(peer.name, int(time.time() * 1000))
 
 
 def check_room(megabytes: float) -> None:
@@ -71,7 +79,7 @@ class LogSizeCase(Case):
         mix = [
             wire.produce_frame(TOPIC, 0, wire.batch(1, 100)),
             *(wire.fetch_frame(TOPIC, 0, offset, 1000) for offset in (0, end // 2, end - 1)),
-            wire.list_offsets_frame(TOPIC, 0, int(time.time() * 1000) - 3000),
+            wire.list_offsets_frame(TOPIC, 0, self._filling.middle_ms(peer)),
         ]
         with Meter(peer) as meter:
             driven = wire.drive(peer.bootstrap_servers, [mix], seconds=seconds)
