@@ -23,11 +23,14 @@ from oncelog.protocol.records.compression import Compression
 from oncelog.protocol.records.varint import append_varint
 from tests.bad_input.conftest import StartBroker, Target
 from tests.bad_input.live import LiveBroker
-from tests.bad_input.raw import RawClient
+from tests.bad_input.raw import RawClient, wait_until
 from tests.bad_input.requests import (
+    FETCH_VERSION,
     PRODUCE_VERSION,
     batch,
     create_topic,
+    end_offset,
+    fetch,
     now_ms,
     patched,
     produce,
@@ -78,6 +81,17 @@ def test_an_error_with_acks_0_closes(broker: LiveBroker, target: Target, records
     with RawClient(broker.port) as client:
         client.send(produce(target.name, batch(transactional=True, **idempotent()), acks=0), PRODUCE_VERSION)
         client.assert_closed()
+
+
+def test_acks_0_counts_when_the_client_hangs_up_behind_it(
+    broker: LiveBroker, client: RawClient, target: Target
+) -> None:
+    with RawClient(broker.port) as hasty:
+        hasty.send(fetch(target.name, max_wait_ms=60_000, min_bytes=1), FETCH_VERSION)
+        for _ in range(3):
+            hasty.send(produce(target.name, batch(), acks=0), PRODUCE_VERSION)
+    wait_until(lambda: end_offset(client, target.name) == 3, "all three are there")
+    target.written = 3
 
 
 def test_success_with_acks_0_has_no_answer(client: RawClient, target: Target) -> None:

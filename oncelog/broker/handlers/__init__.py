@@ -20,6 +20,8 @@ class Api(NamedTuple):
     version_max: int
     pipelined: bool = False
     """Whether the next request of a connection may start while one of these waits."""
+    abandonable: bool = False
+    """Whether one that waits is given up when its peer hangs up. Others change something and are carried through."""
     advertised_min: int | None = None
     """What ApiVersions says instead of `version_min`."""
 
@@ -29,7 +31,7 @@ APIS: dict[int, Api] = {
     for api in (
         # librdkafka takes a broker without Produce 0 for one without the new record format (KAFKA-18659).
         Api(ApiKey.PRODUCE, 3, 13, pipelined=True, advertised_min=0),
-        Api(ApiKey.FETCH, 4, 18),
+        Api(ApiKey.FETCH, 4, 18, abandonable=True),
         Api(ApiKey.LIST_OFFSETS, 1, 11),
         Api(ApiKey.METADATA, 0, 13),
         Api(ApiKey.OFFSET_COMMIT, 2, 10),

@@ -41,6 +41,7 @@ _connection_numbers = count(1)
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_dispatcher",
+        "_draining",
         "_exclusive",
         "_frames",
         "_listener",
@@ -72,6 +73,8 @@ class Connection(asyncio.BufferedProtocol):
         """What our buffer is counted with."""
         self._replies: deque[Reply] = deque()
         self._exclusive = False
+        self._draining = False
+        """The peer is gone; what it sent before it went is still handled."""
         self._muted_until: asyncio.TimerHandle | None = None
         self._reading = True
         self._write_paused = False
@@ -125,16 +128,40 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def connection_lost(self, _: Exception | None) -> None:
+        """A peer that hangs up has still asked for what it sent: an acks=0 producer never waits for more."""
+        self._draining = not self.closed
         self.closed = True
+        self._outgoing.close()
+        self._listener.forget(self)
+        if self._draining:
+            self._drain()
+        else:
+            self._end()
+
+    def _drain(self) -> None:
+        self._write_paused = False
+        for reply in [reply for reply in self._replies if reply.abandonable]:
+            self._abandon(reply)
+            self._replies.remove(reply)
+        self._pump()
+
+    def _abandon(self, reply: Reply) -> None:
+        reply.cancel()
+        if not (reply.pipelined or reply.done):
+            self._exclusive = False
+
+    def _end(self) -> None:
+        self._draining = False
         if self._muted_until:
             self._muted_until.cancel()
         for reply in self._replies:
-            reply.cancel()
+            reply.on_done = None
+            if reply.abandonable:
+                reply.cancel()
         self._replies.clear()
-        self._outgoing.close()
         self._memory.forget(self._pump)
         self._memory.change(-self._memory_bytes)
-        self._listener.forget(self)
+        self._memory_bytes = 0
 
     def get_buffer(self, _: int) -> memoryview:
         room = self._frames.room()
@@ -194,7 +221,7 @@ class Connection(asyncio.BufferedProtocol):
     def _may_start(self) -> bool:
         return not (
             self._exclusive
-            or self.closed
+            or (self.closed and not self._draining)
             or self._write_paused
             or self._muted_until
             or len(self._replies) >= PIPELINED_REQUESTS_MAX
@@ -215,6 +242,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._start(request)
         except ProtocolError as error:
             self.close(str(error))
+            if self._draining:
+                self._end()
+        if self.closed:
+            if self._draining and not (self._replies or self._muted_until):
+                self._end()
+            return
         self._set_reading((self._may_start() or self._may_read_ahead()) and self._may_grow())
 
     def _may_read_ahead(self) -> bool:
@@ -224,6 +257,9 @@ class Connection(asyncio.BufferedProtocol):
         self._request_count += 1
         reply = self._dispatcher.dispatch(request, self)
         self._throttle(reply)
+        if self._draining and reply.abandonable:
+            reply.cancel()
+            return
         if reply.done and not self._replies:
             self._write(reply)
             return
@@ -234,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _reply_done(self, reply: Reply) -> None:
         """A reply that waited is ready: send it, and what waited behind it, then go on with requests."""
-        if self.closed:
+        if self.closed and not self._draining:
             return
         self._throttle(reply)
         if not reply.pipelined:

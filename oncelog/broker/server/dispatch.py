@@ -34,10 +34,11 @@ ErrorReply = Callable[[Any, KafkaError, RequestContext], "Message"]
 class Reply:
     """The answer to one request, now or later."""
 
-    __slots__ = ("done", "failure", "on_done", "parts", "pipelined", "task", "throttle_time_ms")
+    __slots__ = ("abandonable", "done", "failure", "on_done", "parts", "pipelined", "task", "throttle_time_ms")
 
-    def __init__(self, pipelined: bool) -> None:
+    def __init__(self, pipelined: bool, abandonable: bool = False) -> None:
         self.done = False
+        self.abandonable = abandonable
         self.parts: Parts | None = None
         """None when done means that nothing is sent (acks=0)."""
         self.failure: str | None = None
@@ -96,6 +97,7 @@ class Dispatcher:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._routes: dict[int, _Route] = {}
+        self._waiting: set[asyncio.Future[Any]] = set()
         self.frame_size_bytes_max = services.config.int("socket.request.max.bytes")
 
     def dispatch(self, frame: memoryview, connection: Connection) -> Reply:
@@ -111,7 +113,7 @@ class Dispatcher:
         client_id, position = decode_request_rest(frame, flexible)
         request = decode(route.request, version, frame, position)
         context = RequestContext(self._services, version, client_id, connection)
-        reply = Reply(route.api.pipelined)
+        reply = Reply(route.api.pipelined, route.api.abandonable)
         header = encode_response_header(key, correlation_id, flexible)
         try:
             result = route.handle(request, context)
@@ -125,6 +127,11 @@ class Dispatcher:
         if context.exclusive:
             reply.pipelined = False
         return reply
+
+    def stop(self) -> None:
+        """Give up what still waits, also for peers that are gone."""
+        for waiting in list(self._waiting):
+            waiting.cancel()
 
     def _load(self, key: int) -> _Route:
         api = APIS.get(key)
@@ -142,6 +149,7 @@ class Dispatcher:
         reply: Reply,
     ) -> None:
         def settled(done: asyncio.Future[Any]) -> None:
+            self._waiting.discard(done)
             if done.cancelled():
                 reply.fail(f"{route.api.key.camel} was given up")
                 return
@@ -156,6 +164,7 @@ class Dispatcher:
             self._finish(value, header, context, reply)
 
         reply.task = asyncio.ensure_future(result)
+        self._waiting.add(reply.task)
         reply.task.add_done_callback(settled)
 
     def _finish(self, result: Any, header: bytes, context: RequestContext, reply: Reply) -> None:

@@ -89,6 +89,7 @@ class Listener:
             self._server.close()
             for connection in list(self._connections):
                 connection.close("the broker is stopping")
+            self._dispatcher.stop()
             await self._server.wait_closed()
 
     def admit(self, connection: Connection) -> bool:

@@ -78,7 +78,7 @@ class FakeDispatcher:
         body = bytes(request)
         if body.startswith(b"bad"):
             raise ProtocolError("bad request")
-        reply = Reply(pipelined=body.startswith(b"pipe"))
+        reply = Reply(pipelined=body.startswith(b"pipe"), abandonable=body.startswith(b"poll"))
         if body.startswith(b"now"):
             reply.finish([body])
         elif body.startswith(b"none"):
@@ -211,13 +211,51 @@ def test_a_failure_closes_instead_of_answering(driver: Driver) -> None:
     assert driver.transport.aborted
 
 
-async def test_what_waits_ends_with_the_connection(driver: Driver) -> None:
-    driver.send(b"wait-001")
+async def test_a_long_poll_ends_with_the_connection(driver: Driver) -> None:
+    driver.send(b"poll-001")
     reply = driver.dispatcher.started[0][1]
     reply.task = asyncio.get_running_loop().create_future()
     driver.connection.connection_lost(None)
     assert reply.task.cancelled()
     assert driver.listener.open == set()
+
+
+async def test_what_changes_something_is_carried_through_without_its_peer(driver: Driver) -> None:
+    driver.send(b"wait-001")
+    reply = driver.dispatcher.started[0][1]
+    reply.task = asyncio.get_running_loop().create_future()
+    driver.connection.connection_lost(None)
+    assert not reply.task.cancelled()
+    assert driver.listener.open == set()
+
+
+def test_what_came_before_the_peer_hung_up_is_handled_in_order(driver: Driver) -> None:
+    driver.feed(framed(b"wait-001") + framed(b"now-0002") + framed(b"wait-003") + framed(b"now-0004") + b"\x00")
+    driver.connection.connection_lost(None)
+    assert driver.started == [b"wait-001"]
+    assert driver.listener.open == set()
+    driver.finish(0)
+    assert driver.started == [b"wait-001", b"now-0002", b"wait-003"]
+    driver.finish(2)
+    assert driver.started[-1] == b"now-0004"
+    assert driver.transport.written == b""
+    assert driver.listener.frame_memory.used_bytes == 0
+
+
+def test_a_poll_is_not_begun_for_a_peer_that_hung_up(driver: Driver) -> None:
+    driver.feed(framed(b"wait-001") + framed(b"poll-002") + framed(b"now-0003"))
+    driver.connection.connection_lost(None)
+    driver.finish(0)
+    assert driver.started == [b"wait-001", b"poll-002", b"now-0003"]
+    assert driver.listener.frame_memory.used_bytes == 0
+
+
+def test_a_malformed_request_ends_what_is_left_of_a_peer_that_hung_up(driver: Driver) -> None:
+    driver.feed(framed(b"wait-001") + framed(b"bad-0002") + framed(b"now-0003"))
+    driver.connection.connection_lost(None)
+    driver.finish(0)
+    assert driver.started == [b"wait-001"]
+    assert driver.listener.frame_memory.used_bytes == 0
 
 
 async def test_a_throttled_client_is_not_read_from_until_its_time_is_over(driver: Driver) -> None:
