@@ -85,8 +85,6 @@ class Agent:
         check(code)
 
     def produce(self, topic: str, records: list[dict[str, Any]], codec: str, acks: str, size_max: int) -> Any:
-        if acks == "0":
-            raise Unsupported("acks=0: a large record that its socket does not take at once is lost")
         producer = KafkaProducer(
             **self.common,
             acks=acks if acks == "all" else int(acks),
