@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from conformance.card import ANY_CLIENT
+from conformance.card import ANY_CLIENT, FILES
 from conformance.clients import CLIENTS
 from conformance.wire.compare import advertised
 from conformance.wire.listed import Listed, read_listed
 
 LISTED = read_listed()
-WIRE = [entry for entry in LISTED if entry.api not in (*CLIENTS, ANY_CLIENT)]
+WIRE = [entry for entry in LISTED if entry.api not in (*CLIENTS, ANY_CLIENT, FILES)]
 VERSIONS = {
     name: {version for key, version in advertised() if key.camel == name}
     for name in {key.camel for key, _ in advertised()}
