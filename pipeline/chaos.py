@@ -17,10 +17,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from pipeline.evidence import wait_for_open_transaction
+
 EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 WAIT_SECONDS_MAX = 600.0
 MOMENT_SECONDS_MAX = 3.0
 """A kill comes at a random moment after the output has grown, so that it meets all phases of a batch."""
+OPEN_SECONDS_MAX = 60.0
 ROOT = Path(__file__).parents[1]
 
 
@@ -129,9 +132,9 @@ def run_with_kills(
     written: Callable[[], int],
     chooser: random.Random,
     say: Callable[[str], None],
-    moment_seconds_max: float = MOMENT_SECONDS_MAX,
+    await_moment: Callable[[], object],
 ) -> list[Kill]:
-    """Runs the job to its end through the kills: each when the output has grown by `step`, at a random moment after.
+    """Runs the job to its end through the kills: each when the output has grown by `step` and the moment has come.
 
     Returns the kills that took place; a job that is through before its time comes is not killed.
     """
@@ -146,7 +149,7 @@ def run_with_kills(
                 break
             etl.start()
             continue
-        time.sleep(chooser.uniform(0, moment_seconds_max))
+        await_moment()
         say(f"kill: {kill}")
         moment = time.monotonic()
         if kill == "driver":
@@ -166,6 +169,15 @@ def run_with_kills(
         say("the job ended with an error and is started again")
         etl.start()
     raise RuntimeError(f"the job fails again and again; its log ends with:\n{etl.log()[-3000:]}")
+
+
+def random_moment(chooser: random.Random, seconds_max: float) -> Callable[[], object]:
+    return lambda: time.sleep(chooser.uniform(0, seconds_max))
+
+
+def moment_of_writing(etl: EtlProcess, bootstrap: str, topic: str) -> Callable[[], object]:
+    """When records of an open transaction are in the topic: a kill then leaves a batch that must never be seen."""
+    return lambda: wait_for_open_transaction(bootstrap, topic, OPEN_SECONDS_MAX, lambda: etl.exit_code is not None)
 
 
 def wait_until(condition: Callable[[], bool], seconds_max: float = WAIT_SECONDS_MAX) -> bool:

@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from oncelog.protocol.records.control import ControlType, decode_control_key
 from oncelog.protocol.records.record import iter_records
 
 FETCH_SIZE_BYTES = 8 * 1024 * 1024
+OPEN_POLL_SECONDS = 0.002
 
 
 class Seen(NamedTuple):
@@ -47,6 +48,26 @@ def count_end(bootstrap: str, topic: str) -> int:
             return sum(found.offset for found in list_offsets(cluster, wanted).values())
     except (ClientError, KafkaError):
         return 0
+
+
+def wait_for_open_transaction(bootstrap: str, topic: str, seconds_max: float, over: Callable[[], bool]) -> bool:
+    """Returns True as soon as the topic has records that no marker has decided upon yet.
+
+    These are the records between its last stable offset and its end. False says that it is over, or took too long.
+    """
+    deadline = time.monotonic() + seconds_max
+    while not over() and time.monotonic() < deadline:
+        try:
+            with Cluster(bootstrap, timeout_ms=5_000) as cluster:
+                wanted = {(topic, partition): LATEST for partition in cluster.topic(topic).partitions}
+                while not over() and time.monotonic() < deadline:
+                    stable = list_offsets(cluster, wanted, isolation=Isolation.READ_COMMITTED)
+                    if any(stable[where].offset < end.offset for where, end in list_offsets(cluster, wanted).items()):
+                        return True
+                    time.sleep(OPEN_POLL_SECONDS)
+        except (ClientError, KafkaError):
+            time.sleep(0.1)
+    return False
 
 
 def aborted_offsets(bootstrap: str, topic: str) -> set[tuple[int, int]]:

@@ -2,12 +2,14 @@
 
 The job copies a topic. The two sinks take turns, in changing order; the first turn, in which the JVM warms up, and the
 first batch of each turn, in which the query starts, are left out. A batch's time is what Spark reports as the time of
-its trigger.
+its trigger. Beside it stands the processor time of a whole turn, of Spark, its Python workers and the broker together,
+which says more than the clock does on a machine that has other work.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -30,6 +32,9 @@ class Speed(NamedTuple):
     sink: str
     partitions: int
     rows_per_second: float
+    """Of one batch."""
+    cpu_seconds: float
+    """For a million rows, of the batch's turn."""
 
 
 def run_measure(flags: argparse.Namespace) -> int:
@@ -43,12 +48,18 @@ def run_measure(flags: argparse.Namespace) -> int:
 
 
 def table(speeds: list[Speed]) -> str:
-    lines = ["| output partitions | exactly-once sink, rows/s | Spark's sink, rows/s | ratio |", "|---|---|---|---|"]
+    lines = [
+        "| output partitions | exactly-once sink, rows/s | Spark's sink, rows/s | ratio |"
+        " CPU seconds per million rows | Spark's sink |",
+        "|---|---|---|---|---|---|",
+    ]
     for partitions in sorted({speed.partitions for speed in speeds}):
-        ours, theirs = (
-            median(s.rows_per_second for s in speeds if s.partitions == partitions and s.sink == sink) for sink in SINKS
+        found = [[each for each in speeds if (each.sink, each.partitions) == (sink, partitions)] for sink in SINKS]
+        ours, theirs = (median(each.rows_per_second for each in some) for some in found)
+        our_cpu, their_cpu = (median(each.cpu_seconds for each in some) for some in found)
+        lines.append(
+            f"| {partitions} | {ours:,.0f} | {theirs:,.0f} | {ours / theirs:.2f} | {our_cpu:.1f} | {their_cpu:.1f} |"
         )
-        lines.append(f"| {partitions} | {ours:,.0f} | {theirs:,.0f} | {ours / theirs:.2f} |")
     return "\n".join(lines)
 
 
@@ -64,15 +75,33 @@ def measure(bootstrap: str, rows: int, batches: int, turns: int, master: str | N
         for turn in range(turns + 1):
             for partitions in (1, 4):
                 for sink in SINKS if turn % 2 else reversed(SINKS):
+                    before = _cpu_seconds()
                     found = _turn(spark, bootstrap, sink, partitions, rows, f"{turn}")
+                    cpu = (_cpu_seconds() - before) / (rows * batches) * 1_000_000
                     print(
-                        f"turn {turn}, {partitions} partitions, {sink}: {[round(each) for each in found]}", flush=True
+                        f"turn {turn}, {partitions} partitions, {sink}: {[round(each) for each in found]} rows/s,"
+                        f" {cpu:.1f} CPU seconds per million",
+                        flush=True,
                     )
                     if turn:
-                        speeds += [Speed(sink, partitions, each) for each in found]
+                        speeds += [Speed(sink, partitions, each, cpu) for each in found]
     finally:
         spark.stop()
     return speeds
+
+
+def _cpu_seconds() -> float:
+    """Of this process and all that it has started."""
+    import psutil
+
+    own = psutil.Process()
+    total = 0.0
+    for process in [own, *own.children(recursive=True)]:
+        # A Python worker may end between the look at the list and the look at the process.
+        with contextlib.suppress(psutil.Error):
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total
 
 
 def _fill(cluster: Cluster, count: int) -> None:

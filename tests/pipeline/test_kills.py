@@ -25,7 +25,7 @@ from oncelog.client.producer import Producer
 from oncelog.testing import Broker
 from pipeline import jars
 from pipeline.archive import fast_start
-from pipeline.chaos import MOMENT_SECONDS_MAX, EtlProcess, Kill, run_with_kills
+from pipeline.chaos import MOMENT_SECONDS_MAX, EtlProcess, Kill, moment_of_writing, random_moment, run_with_kills
 from pipeline.evidence import (
     CommittedReader,
     Seen,
@@ -85,13 +85,18 @@ def etl_process(servers: str, directory: Path, sink: str, *more: str) -> EtlProc
     return EtlProcess(arguments, directory / "etl.log")
 
 
-def run(broker: Any, directory: Path, sink: str, kills: list[str], seed: int, master: str, moment: float) -> Outcome:
+def run(
+    broker: Any, directory: Path, sink: str, kills: list[str], seed: int, master: str, moment: float | None
+) -> Outcome:
+    """A kill comes up to `moment` seconds after the output has grown; None: while a transaction is being written."""
     servers = broker.bootstrap_servers
     fill(servers)
     etl = etl_process(servers, directory, sink, "--master", master, "--available-now")
     reader = CommittedReader(servers, "out")
     reader.start()
     said: list[str] = []
+    chooser = random.Random(seed)
+    await_moment = moment_of_writing(etl, servers, "out") if moment is None else random_moment(chooser, moment)
     try:
         done = run_with_kills(
             etl,
@@ -99,9 +104,9 @@ def run(broker: Any, directory: Path, sink: str, kills: list[str], seed: int, ma
             kills,
             RECORDS // BATCHES,
             lambda: count_end(servers, "out"),
-            random.Random(seed),
+            chooser,
             said.append,
-            moment,
+            await_moment,
         )
     finally:
         etl.close()
@@ -119,13 +124,16 @@ def test_each_record_arrives_once_whatever_dies(broker: Any, tmp_path: Path, num
     seed = SEED + number
     kills = ["driver", "executor", "broker"]
     random.Random(seed).shuffle(kills)
-    outcome = run(broker, tmp_path, "exactly-once", kills, seed, CLUSTER, MOMENT_SECONDS_MAX)
+    # Every other run is killed while a batch is being written, the rest at any moment.
+    moment = MOMENT_SECONDS_MAX if number % 2 else None
+    outcome = run(broker, tmp_path, "exactly-once", kills, seed, CLUSTER, moment)
     assert outcome.verdict.exactly_once, f"seed {seed}: {outcome.verdict}\n{outcome.log}"
     assert outcome.verdict.expected == RECORDS
     assert outcome.verdict.out_of_order == 0
     assert outcome.torn == [], f"seed {seed}\n{outcome.log}"
     assert outcome.gone == [], f"seed {seed}\n{outcome.log}"
     assert outcome.kills, outcome.log
+    print(f"seed {seed}: {len(outcome.kills)} kills, {outcome.verdict.aborted} records aborted")
 
 
 def test_sparks_own_sink_duplicates_under_the_same_kills(broker: Any, tmp_path: Path) -> None:
