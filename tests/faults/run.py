@@ -213,7 +213,7 @@ class Run:
                 self.stuck[slot.library] += 1
 
     def _kill_the_stuck(self) -> None:
-        """Some clients do not survive the loss of a broker at the wrong moment, and wait for ever without a request."""
+        """Some clients lose a request while the broker is away, and wait for ever: docs/clients.md."""
         for slot in self._slots:
             path = self._directory / f"{slot.number}.jsonl"
             since = path.stat().st_mtime if path.exists() else slot.started

@@ -24,7 +24,7 @@ ALL = {0, 1, 2, 3}
 CONFLUENT = {
     "log_level": 0,
     "reconnect.backoff.max.ms": 200,
-    # librdkafka 2.16 can lose a request for good while it begins anew from the bootstrap servers (KIP-899).
+    # librdkafka 2.16 can lose a request for good while it begins anew from the bootstrap servers (docs/clients.md).
     "metadata.recovery.strategy": "none",
 }
 

@@ -99,12 +99,15 @@ def run_kafka_python(address: str, source: str, target: str, name: str) -> None:
             continue
         producer.begin_transaction()
         offsets = {}
+        sent = []
         for partition, messages in polled.items():
-            for message in messages:
-                producer.send(target, message.value, partition=message.partition)
+            sent += [producer.send(target, message.value, partition=message.partition) for message in messages]
             offsets[partition] = OffsetAndMetadata(messages[-1].offset + 1, "", -1)
         producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
         producer.commit_transaction()
+        # A commit of what the broker has aborted meanwhile raises nothing; the records know.
+        for each in sent:
+            each.get()
 
 
 async def run_aiokafka(address: str, source: str, target: str, name: str) -> None:
