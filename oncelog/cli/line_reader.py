@@ -11,15 +11,18 @@ import select
 from collections.abc import Iterator
 
 _CHUNK_BYTES = 1024 * 1024
-_PAUSE_S = 0.02
+_PAUSE_MS = 20
 
 
 def iter_lines(fd: int) -> Iterator[bytes | None]:
     """Lines without their newline; None when nothing more came for a moment."""
     tail = b""
     unsent = False
+    # select() would refuse descriptors from 1024 on.
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
     while True:
-        if unsent and not select.select([fd], [], [], _PAUSE_S)[0]:
+        if unsent and not poll.poll(_PAUSE_MS):
             unsent = False
             yield None
         chunk = os.read(fd, _CHUNK_BYTES)

@@ -102,7 +102,9 @@ class Target:
 
 @pytest.fixture(scope="session")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
-    broker = LiveBroker(tmp_path_factory.mktemp("data"), {"auto.create.topics.enable": "false"})
+    # Its neighbour may hear nothing for as long as the tests of other folders take.
+    settings = {"auto.create.topics.enable": "false", "connections.max.idle.ms": "-1"}
+    broker = LiveBroker(tmp_path_factory.mktemp("data"), settings)
     yield broker
     broker.stop()
 

@@ -16,7 +16,7 @@ from oncelog.protocol.headers import decode_response_header, encode_request_head
 from oncelog.protocol.messages import response_class
 from oncelog.protocol.schema import Message
 
-TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 60.0
 
 _SIZE = struct.Struct(">i")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from oncelog.protocol import messages
 from oncelog.protocol.primitives import Fixed, Sized
-from oncelog.protocol.schema import ArrayType, Field, FieldType, Message, Struct, StructType, default_of
+from oncelog.protocol.schema import OWN_TAG_FIRST, ArrayType, Field, FieldType, Message, Struct, StructType, default_of
 
 # There are hundreds of message versions, so each gets a small share of a usual test's examples. The profile
 # `fuzz` raises both.
@@ -58,15 +58,25 @@ _SIZED: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+def is_own(field: Field) -> bool:
+    """Whether only Oncelog knows the field."""
+    return field.tag is not None and field.tag >= OWN_TAG_FIRST
+
+
 @cache
-def values(struct: type[Struct], version: int) -> st.SearchStrategy[Any]:
-    """Instances whose fields of `version` are arbitrary and whose other fields have their defaults."""
-    fields = {field.name: _field_values(field, version) for field in struct.fields() if version in field.versions}
+def values(struct: type[Struct], version: int, *, own: bool = True) -> st.SearchStrategy[Any]:
+    """Instances whose fields of `version` are arbitrary and whose other fields, and those of our own unless `own`,
+    have their defaults."""
+    fields = {
+        field.name: _field_values(field, version, own)
+        for field in struct.fields()
+        if version in field.versions and (own or not is_own(field))
+    }
     return st.fixed_dictionaries(fields).map(lambda given: struct(**given))
 
 
-def _field_values(field: Field, version: int) -> st.SearchStrategy[Any]:
-    strategy = _type_values(field.type, version)
+def _field_values(field: Field, version: int, own: bool) -> st.SearchStrategy[Any]:
+    strategy = _type_values(field.type, version, own)
     if version in field.nullable:
         strategy = st.none() | strategy
     if version in field.tagged:
@@ -75,16 +85,16 @@ def _field_values(field: Field, version: int) -> st.SearchStrategy[Any]:
     return strategy
 
 
-def _type_values(kind: FieldType, version: int) -> st.SearchStrategy[Any]:
+def _type_values(kind: FieldType, version: int, own: bool) -> st.SearchStrategy[Any]:
     match kind:
         case Fixed():
             return _FIXED[kind.name]
         case Sized():
             return _SIZED[kind.name]
         case ArrayType(element):
-            return st.lists(_type_values(element, version), max_size=3)
+            return st.lists(_type_values(element, version, own), max_size=3)
         case StructType(struct):
-            return values(struct, version)
+            return values(struct, version, own=own)
 
 
 _SAMPLES: dict[str, Any] = {"bool": True, "float64": 0.5, "uuid": bytes(range(16)), "string": "ab"}

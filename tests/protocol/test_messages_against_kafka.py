@@ -12,8 +12,8 @@ from conformance.reference.schemas import schemas
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.messages import request_class, response_class
 from oncelog.protocol.primitives import ZERO_UUID, Fixed, Sized
-from oncelog.protocol.schema import OWN_TAG_FIRST, ArrayType, Field, Message, Struct, StructType, Versions, default_of
-from tests.protocol.declarations import MESSAGES, name_of
+from oncelog.protocol.schema import ArrayType, Field, Message, Struct, StructType, Versions, default_of
+from tests.protocol.declarations import MESSAGES, is_own, name_of
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
@@ -115,10 +115,6 @@ def stable_versions(schema: dict[str, Any]) -> Versions:
     valid = Versions.parse(schema["validVersions"])
     request = schemas().get(schema["name"].removesuffix("Response") + "Request", schema)
     return Versions(valid.first, valid.last - bool(request.get("latestVersionUnstable")))
-
-
-def is_own(field: Field) -> bool:
-    return field.tag is not None and field.tag >= OWN_TAG_FIRST
 
 
 Layout = list[tuple[Any, ...]]
