@@ -44,7 +44,7 @@ def jars() -> list[Path]:
     if not _is_stamped(stamp, wanted):
         if (reason := missing()) is not None:
             raise ReferenceMissingError(reason)
-        with _locked(CACHE / f"kafka-{KAFKA_VERSION}.lock"):
+        with locked(CACHE / f"kafka-{KAFKA_VERSION}.lock"):
             # Another process may have finished the download while this one waited for the lock.
             if not _is_stamped(stamp, wanted):
                 _download(directory)
@@ -95,7 +95,7 @@ def _archive_classes(directory: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from conformance.clients.agents import AgentClient
-from conformance.reference.jars import CACHE
+from conformance.reference.jars import CACHE, locked
 
 HERE = Path(__file__).parent
 VERSION = "2.2.4"
@@ -29,14 +29,16 @@ def _installed() -> Path:
     """A directory with the agent beside its packages, which npm brings on first use."""
     directory = CACHE / f"kafkajs-{VERSION}"
     directory.mkdir(parents=True, exist_ok=True)
-    for name in ("package.json", "agent.js"):
-        shutil.copyfile(HERE / name, directory / name)
-    if not (directory / "node_modules" / "kafkajs").exists():
-        subprocess.run(
-            ["npm", "install", "--silent", "--no-audit", "--no-fund"],
-            cwd=directory,
-            check=True,
-            stdout=subprocess.DEVNULL,
-            timeout=INSTALL_TIMEOUT_S,
-        )
+    # A client for each broker is opened at the same time.
+    with locked(directory / ".lock"):
+        for name in ("package.json", "agent.js"):
+            shutil.copyfile(HERE / name, directory / name)
+        if not (directory / "node_modules" / "kafkajs").exists():
+            subprocess.run(
+                ["npm", "install", "--silent", "--no-audit", "--no-fund"],
+                cwd=directory,
+                check=True,
+                stdout=subprocess.DEVNULL,
+                timeout=INSTALL_TIMEOUT_S,
+            )
     return directory
