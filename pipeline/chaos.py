@@ -17,13 +17,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from pipeline.evidence import wait_for_open_transaction
+from oncelog.client.errors import ClientError
+from oncelog.protocol.errors import KafkaError
+from pipeline.evidence import wait_for_growth, wait_for_open_transaction
 
 EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 WAIT_SECONDS_MAX = 600.0
 MOMENT_SECONDS_MAX = 3.0
 """A kill comes at a random moment after the output has grown, so that it meets all phases of a batch."""
-OPEN_SECONDS_MAX = 60.0
+WRITING_SECONDS_MAX = 60.0
 ROOT = Path(__file__).parents[1]
 
 
@@ -175,9 +177,19 @@ def random_moment(chooser: random.Random, seconds_max: float) -> Callable[[], ob
     return lambda: time.sleep(chooser.uniform(0, seconds_max))
 
 
-def moment_of_writing(etl: EtlProcess, bootstrap: str, topic: str) -> Callable[[], object]:
-    """When records of an open transaction are in the topic: a kill then leaves a batch that must never be seen."""
-    return lambda: wait_for_open_transaction(bootstrap, topic, OPEN_SECONDS_MAX, lambda: etl.exit_code is not None)
+def moment_of_writing(etl: EtlProcess, bootstrap: str, topic: str, sink: str) -> Callable[[], object]:
+    """When records of an unfinished batch are in the topic.
+
+    A kill then leaves a batch that must never be seen; or, with Spark's own sink, one that is written twice.
+    """
+    wait = wait_for_open_transaction if sink == "exactly-once" else wait_for_growth
+
+    def await_moment() -> None:
+        # A broker that does not answer is about as good a moment.
+        with contextlib.suppress(ClientError, KafkaError):
+            wait(bootstrap, topic, WRITING_SECONDS_MAX, lambda: etl.exit_code is not None)
+
+    return await_moment
 
 
 def wait_until(condition: Callable[[], bool], seconds_max: float = WAIT_SECONDS_MAX) -> bool:

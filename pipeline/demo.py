@@ -22,7 +22,7 @@ from oncelog.client.offsets import Isolation
 from oncelog.client.producer import Producer
 from pipeline.archive import fast_start
 from pipeline.audit import audit, summary
-from pipeline.chaos import EtlProcess, moment_of_writing, own_broker, random_moment, run_with_kills
+from pipeline.chaos import EtlProcess, moment_of_writing, own_broker, run_with_kills
 from pipeline.etl import say
 from pipeline.evidence import CommittedReader, count_end, read_topic
 from pipeline.payments import payment
@@ -34,9 +34,6 @@ OUTPUTS = {"exactly-once": "payments-exactly-once", "spark": "payments-spark"}
 KILLS = ("driver", "executor", "broker")
 MASTER = "local-cluster[2,1,1024]"
 BATCHES = 8
-MOMENT_SECONDS_MAX = 0.4
-"""Spark's sink is hit soon after rows were written, when Spark has not yet noted that they were; the exactly-once sink
-while its transaction is open and rows of it are in the log."""
 
 
 def run_demo(flags: argparse.Namespace) -> int:
@@ -71,10 +68,7 @@ def _run(sink: str, broker: Any, flags: argparse.Namespace, directory: Path, cho
         arguments += ["--spark", f"{key}={setting}"]
     etl = EtlProcess(arguments, directory / f"{sink}.log")
     kills = [KILLS[number % len(KILLS)] for number in range(flags.kills)]
-    if sink == "exactly-once":
-        moment = moment_of_writing(etl, servers, OUTPUTS[sink])
-    else:
-        moment = random_moment(chooser, MOMENT_SECONDS_MAX)
+    moment = moment_of_writing(etl, servers, OUTPUTS[sink], sink)
     say(f"the job runs with the sink {sink!r}")
     reader = CommittedReader(servers, OUTPUTS[sink])
     reader.start()

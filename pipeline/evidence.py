@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from oncelog.client.cluster import Cluster
+from oncelog.client.cluster import Cluster, TopicPartition
 from oncelog.client.consumer import Consumer
 from oncelog.client.errors import ClientError
 from oncelog.client.offsets import LATEST, Isolation, list_offsets
@@ -25,7 +25,7 @@ from oncelog.protocol.records.control import ControlType, decode_control_key
 from oncelog.protocol.records.record import iter_records
 
 FETCH_SIZE_BYTES = 8 * 1024 * 1024
-OPEN_POLL_SECONDS = 0.002
+LOOK_SECONDS = 0.002
 
 
 class Seen(NamedTuple):
@@ -55,19 +55,34 @@ def wait_for_open_transaction(bootstrap: str, topic: str, seconds_max: float, ov
 
     These are the records between its last stable offset and its end. False says that it is over, or took too long.
     """
-    deadline = time.monotonic() + seconds_max
-    while not over() and time.monotonic() < deadline:
-        try:
-            with Cluster(bootstrap, timeout_ms=5_000) as cluster:
-                wanted = {(topic, partition): LATEST for partition in cluster.topic(topic).partitions}
-                while not over() and time.monotonic() < deadline:
-                    stable = list_offsets(cluster, wanted, isolation=Isolation.READ_COMMITTED)
-                    if any(stable[where].offset < end.offset for where, end in list_offsets(cluster, wanted).items()):
-                        return True
-                    time.sleep(OPEN_POLL_SECONDS)
-        except (ClientError, KafkaError):
-            time.sleep(0.1)
+    for cluster, wanted in _looks(bootstrap, topic, seconds_max, over):
+        stable = list_offsets(cluster, wanted, isolation=Isolation.READ_COMMITTED)
+        if any(stable[where].offset < end.offset for where, end in list_offsets(cluster, wanted).items()):
+            return True
     return False
+
+
+def wait_for_growth(bootstrap: str, topic: str, seconds_max: float, over: Callable[[], bool]) -> bool:
+    """Returns True as soon as a record is appended to the topic."""
+    before: int | None = None
+    for cluster, wanted in _looks(bootstrap, topic, seconds_max, over):
+        count = sum(end.offset for end in list_offsets(cluster, wanted).values())
+        if before is not None and count > before:
+            return True
+        before = count
+    return False
+
+
+def _looks(
+    bootstrap: str, topic: str, seconds_max: float, over: Callable[[], bool]
+) -> Iterator[tuple[Cluster, dict[TopicPartition, int]]]:
+    """Yields again and again, so that the caller can look at the ends of the topic, until it is over or time is up."""
+    deadline = time.monotonic() + seconds_max
+    with Cluster(bootstrap, timeout_ms=5_000) as cluster:
+        wanted = {(topic, partition): LATEST for partition in cluster.topic(topic).partitions}
+        while not over() and time.monotonic() < deadline:
+            yield cluster, wanted
+            time.sleep(LOOK_SECONDS)
 
 
 def aborted_offsets(bootstrap: str, topic: str) -> set[tuple[int, int]]:

@@ -25,6 +25,7 @@ from pipeline.evidence import (
     judge,
     read_topic,
     torn_batches,
+    wait_for_growth,
     wait_for_open_transaction,
 )
 from pipeline.report import Section, write_report
@@ -93,6 +94,7 @@ def test_aborted_records_are_found_in_the_log_itself() -> None:
                     transactions.commit()
             transactions.fence()
         assert not wait_for_open_transaction(servers, "t", 0.01, lambda: False)
+        assert not wait_for_growth(servers, "t", 0.01, lambda: False)
         assert aborted_offsets(servers, "t") == {(0, 3), (0, 4)}
         assert [each.offset for each in read_topic(servers, "t", Isolation.READ_COMMITTED)] == [0, 1, 6, 7]
         assert len(read_topic(servers, "t", Isolation.READ_UNCOMMITTED)) == 6

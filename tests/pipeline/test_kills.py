@@ -88,7 +88,7 @@ def etl_process(servers: str, directory: Path, sink: str, *more: str) -> EtlProc
 def run(
     broker: Any, directory: Path, sink: str, kills: list[str], seed: int, master: str, moment: float | None
 ) -> Outcome:
-    """A kill comes up to `moment` seconds after the output has grown; None: while a transaction is being written."""
+    """A kill comes up to `moment` seconds after the output has grown; None: while a batch is being written."""
     servers = broker.bootstrap_servers
     fill(servers)
     etl = etl_process(servers, directory, sink, "--master", master, "--available-now")
@@ -96,7 +96,7 @@ def run(
     reader.start()
     said: list[str] = []
     chooser = random.Random(seed)
-    await_moment = moment_of_writing(etl, servers, "out") if moment is None else random_moment(chooser, moment)
+    await_moment = moment_of_writing(etl, servers, "out", sink) if moment is None else random_moment(chooser, moment)
     try:
         done = run_with_kills(
             etl,
@@ -140,7 +140,7 @@ def test_sparks_own_sink_duplicates_under_the_same_kills(broker: Any, tmp_path: 
     for attempt in range(3):
         directory = tmp_path / str(attempt)
         directory.mkdir()
-        outcome = run(broker, directory, "spark", ["driver", "driver"], SEED + attempt, "local[2]", 0.5)
+        outcome = run(broker, directory, "spark", ["driver", "driver"], SEED + attempt, "local[2]", None)
         assert outcome.verdict.lost == 0
         if outcome.verdict.duplicated:
             return
