@@ -26,12 +26,18 @@ _PORT_TAKEN = "Address already in use"
 
 
 class ApacheKafka:
-    """`with ApacheKafka() as kafka: kafka.bootstrap_servers`; `extra` overrides properties of the server."""
+    """`with ApacheKafka() as kafka: kafka.bootstrap_servers`; `extra` overrides properties of the server.
+
+    `listeners` are further ones, with their security protocols, by upper-case name; what they need (listener.name.…)
+    belongs into `extra`. `scram` are users as kafka-storage takes them: `SCRAM-SHA-256=[name=me,password=secret]`.
+    """
 
     def __init__(
         self,
         extra: Mapping[str, str] | None = None,
         *,
+        listeners: Mapping[str, str] | None = None,
+        scram: Sequence[str] = (),
         heap: str = "512m",
         jvm_options: Sequence[str] = FAST_START,
         start_timeout_s: float = START_TIMEOUT_S,
@@ -42,6 +48,10 @@ class ApacheKafka:
         self._process: subprocess.Popen[bytes] | None = None
         self._directory = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
         self._port = 0
+        self._protocols = dict(listeners or {})
+        self._scram = tuple(scram)
+        self.ports: dict[str, int] = {}
+        """Of the further listeners, by name."""
         self.data_dir = self._directory / "data"
         self.log_path = self._directory / "server.log"
 
@@ -125,24 +135,29 @@ class ApacheKafka:
 
     def format(self) -> None:
         """An empty data directory with an identity, and ports for it: what precedes the first `start`."""
-        self._port, controller_port = free_ports(2)
+        self._port, controller_port, *further = free_ports(2 + len(self._protocols))
+        self.ports = dict(zip(self._protocols, further, strict=True))
         shutil.rmtree(self.data_dir, ignore_errors=True)
         properties = self._properties(controller_port) | self._extra
         self._properties_path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         # The option's value may begin with a dash, hence the form with the equals sign.
-        done = run_tool("kafka-storage", "format", f"--cluster-id={cluster_id}", "-c", str(self._properties_path))
+        arguments = [f"--cluster-id={cluster_id}", "-c", str(self._properties_path)]
+        arguments += [f"--add-scram={user}" for user in self._scram]
+        done = run_tool("kafka-storage", "format", *arguments)
         if done.returncode != 0:
             raise RuntimeError(f"kafka-storage format failed:\n{done.stdout}{done.stderr}")
 
     def _properties(self, controller_port: int) -> dict[str, str]:
+        ports = {"PLAINTEXT": self._port, "CONTROLLER": controller_port} | self.ports
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"} | self._protocols
         return {
             "process.roles": "broker,controller",
             "node.id": str(NODE_ID),
             "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller_port}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{controller_port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
             "log.dirs": str(self.data_dir),
             "default.replication.factor": "1",
             "offsets.topic.replication.factor": "1",

@@ -10,10 +10,9 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, new_app, run_app
+from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, CommandConfig, new_app, open_cluster, run_app
 from oncelog.cli.json_records import to_json
 from oncelog.cli.record_format import FormatError, compile_format
-from oncelog.client.cluster import Cluster
 from oncelog.client.consumer import ConsumedRecord, Consumer, Start
 from oncelog.client.offsets import Isolation
 
@@ -74,6 +73,7 @@ def consume(
     ] = IsolationName.committed,
     unbuffered: Annotated[bool, typer.Option("--unbuffered", "-u", help="Write each record by itself.")] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
 ) -> None:
     """Print the records of a topic and wait for more, until Ctrl-C.
 
@@ -84,7 +84,7 @@ def consume(
         raise typer.BadParameter("--json is a format of its own; it does not go with -f")
     start = parse_start(offset)
     writer = _writer(topic, format, json)
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         consumer = Consumer(cluster, topic, partitions=partition, start=start, isolation=_ISOLATIONS[isolation])
         _print(consumer, writer, sys.stdout.buffer, count=count, follow=not exit_at_end, unbuffered=unbuffered)
 

@@ -9,7 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, Json, delete_each, new_app, run_app
+from oncelog.cli.app import (
+    BOOTSTRAP_DEFAULT,
+    Bootstrap,
+    CommandConfig,
+    Json,
+    delete_each,
+    new_app,
+    open_cluster,
+    run_app,
+)
 from oncelog.cli.output import count_text, print_json
 from oncelog.cli.tables import print_table
 from oncelog.client.cluster import Cluster, TopicPartition
@@ -29,9 +38,13 @@ def run(argv: list[str]) -> int:
 
 
 @app.command("list")
-def list_(bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, json: Json = False) -> None:
+def list_(
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
+    json: Json = False,
+) -> None:
     """List groups with their protocol and state."""
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         groups = GroupAdmin(cluster).list_groups()
     if json:
         print_json([group._asdict() for group in groups])
@@ -43,12 +56,14 @@ def list_(bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, json: Json = False) -> None:
 
 
 @app.command()
-def describe(group: Group, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, json: Json = False) -> None:
+def describe(
+    group: Group, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, command_config: CommandConfig = None, json: Json = False
+) -> None:
     """Show a group's members, offsets and lag.
 
     The lag counts records that are still to be received; markers of transactions and aborted records are not.
     """
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         description = GroupAdmin(cluster).describe(group)
     if json:
         print_json(_as_json(description))
@@ -72,12 +87,13 @@ def reset(
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it; without this, only show what would be.")] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
     json: Json = False,
 ) -> None:
     """Move a group's offsets. Shows the new offsets and changes nothing unless --execute is given."""
     if (to is None) == (by is None):
         raise typer.BadParameter("give either --to or --by")
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         admin = GroupAdmin(cluster)
         committed = admin.committed(group)
         partitions = _partitions(cluster, topic) if topic else sorted(committed)
@@ -110,10 +126,11 @@ def reset(
 def delete(
     groups: Annotated[list[str], typer.Argument(metavar="GROUP...", help="The groups.")],
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
     json: Json = False,
 ) -> None:
     """Delete groups that nobody is in, with their offsets."""
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         delete_each(groups, GroupAdmin(cluster).delete, kind="group", json=json)
 
 

@@ -11,12 +11,11 @@ from typing import Annotated
 
 import typer
 
-from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, InputError, new_app, run_app
+from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, CommandConfig, InputError, new_app, open_cluster, run_app
 from oncelog.cli.escapes import unescape
 from oncelog.cli.json_records import OutgoingRecord, from_json
 from oncelog.cli.line_reader import iter_lines
 from oncelog.cli.output import count_text
-from oncelog.client.cluster import Cluster
 from oncelog.client.producer import ACKS_ALL, Producer
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.records.compression import Compression
@@ -79,6 +78,7 @@ def produce(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not print the count.")] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
 ) -> None:
     """Write records to a topic: a record per line of stdin, unless files are given.
 
@@ -94,7 +94,7 @@ def produce(
     defaults = OutgoingRecord(None, None if key is None else unescape(key), _parse_headers(header or []), partition)
     delimiter = None if key_delimiter is None else unescape(key_delimiter)
     source = _Source(json, delimiter, null_value, defaults)
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         idempotent = acks is Acks.all and cluster.supports(ApiKey.INIT_PRODUCER_ID)
         codec = Compression[compression.name.upper()]
         producer = Producer(cluster, acks=_ACKS[acks], compression=codec, idempotent=idempotent)

@@ -6,11 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
-from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, Json, delete_each, new_app, run_app
+from oncelog.cli.app import (
+    BOOTSTRAP_DEFAULT,
+    Bootstrap,
+    CommandConfig,
+    Json,
+    delete_each,
+    new_app,
+    open_cluster,
+    run_app,
+)
 from oncelog.cli.output import count_text, print_json, size_text
 from oncelog.cli.tables import print_table
 from oncelog.client.admin import BROKER_DEFAULT, Admin, ConfigValue, PartitionState, TopicState
-from oncelog.client.cluster import Cluster
 from oncelog.protocol.primitives import uuid_text
 
 app = new_app("Create, list, describe, alter and delete topics.")
@@ -48,11 +56,12 @@ def create(
     config: Configs = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Succeed if it is there already.")] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
     json: Json = False,
 ) -> None:
     """Create a topic."""
     configs = _parse_configs(config)
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         admin = Admin(cluster)
         if if_not_exists and not cluster.refresh([name])[name].error_code:
             topic, verb = cluster.topic(name), "exists"
@@ -86,10 +95,11 @@ def list_(
         bool, typer.Option("--internal", "-i", help="Also the topics that the brokers keep for themselves.")
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
     json: Json = False,
 ) -> None:
     """List topics with their partitions, records and sizes."""
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         topics = [topic for topic in Admin(cluster).describe_topics() if internal or not topic.is_internal]
     if json:
         print_json([_summary(topic) for topic in topics])
@@ -116,10 +126,11 @@ def describe(
         bool, typer.Option("--all-configs", "-a", help="Also configs that have their default.")
     ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
     json: Json = False,
 ) -> None:
     """Show a topic's partitions, offsets and configs."""
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         admin = Admin(cluster)
         found: list[tuple[TopicState, list[ConfigValue]]] = []
         for topic in admin.describe_topics(name):
@@ -149,6 +160,7 @@ def alter(
         typer.Option("--delete-config", "-d", metavar="KEY", help="Back to the default; repeatable."),
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
     json: Json = False,
 ) -> None:
     """Add partitions to a topic, or change its configs."""
@@ -156,7 +168,7 @@ def alter(
     if partitions is None and not values and not deleted:
         raise typer.BadParameter("give --partitions, --config or --delete-config")
     changes = []
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         admin = Admin(cluster)
         if values or deleted:
             admin.alter_configs(name, values=values, deleted=deleted)
@@ -175,10 +187,11 @@ def alter(
 def delete(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The topics.")],
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
     json: Json = False,
 ) -> None:
     """Delete topics with all their records."""
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         delete_each(names, Admin(cluster).delete_topic, kind="topic", json=json)
 
 

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, Json, new_app, run_app
+from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, CommandConfig, Json, new_app, open_cluster, run_app
 from oncelog.cli.durations import duration_text
 from oncelog.cli.output import count_text, print_json
 from oncelog.cli.tables import print_table
-from oncelog.client.cluster import Cluster
 from oncelog.client.transactions import (
     NO_DURATION,
     DescribedTransaction,
@@ -39,10 +38,11 @@ def list_(
     ] = None,
     match: Annotated[str | None, typer.Option("--match", metavar="REGEX", help="Only ids that match.")] = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
     json: Json = False,
 ) -> None:
     """List transactional ids with their producer and state."""
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         found = TransactionAdmin(cluster).list_transactions(
             states=state or (),
             duration_ms=NO_DURATION if longer_than is None else int(longer_than * 1000),
@@ -58,9 +58,14 @@ def list_(
 
 
 @app.command()
-def describe(transactional_id: Id, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, json: Json = False) -> None:
+def describe(
+    transactional_id: Id,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
+    json: Json = False,
+) -> None:
     """Show a transactional id: its producer, its state and the partitions of its transaction."""
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         described = TransactionAdmin(cluster).describe(transactional_id)
     if json:
         print_json(_described_json(described))
@@ -79,6 +84,7 @@ def describe(transactional_id: Id, bootstrap: Bootstrap = BOOTSTRAP_DEFAULT, jso
 def why_stuck(
     place: Annotated[str, typer.Argument(metavar="TOPIC[:PARTITION]", help="Where readers do not get on.")],
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
     json: Json = False,
 ) -> None:
     """Say what holds read_committed readers up: the open transaction, whose it is, and when it will end.
@@ -86,7 +92,7 @@ def why_stuck(
     Exits with 1 if anything is held up.
     """
     topic, partition = _parse_place(place)
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         partitions = TransactionAdmin(cluster).held_partitions(topic, partition)
     held = [found for found in partitions if found.held_back]
     if json:
@@ -111,9 +117,10 @@ def abort(
         typer.Option("--start-offset", min=0, help="For a transaction that no coordinator knows: where it began."),
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    command_config: CommandConfig = None,
 ) -> None:
     """Abort an open transaction. Its producer is fenced and has to start anew."""
-    with Cluster(bootstrap) as cluster:
+    with open_cluster(bootstrap, command_config) as cluster:
         admin = TransactionAdmin(cluster)
         if start_offset is None:
             before = admin.abort(target)

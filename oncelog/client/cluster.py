@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from oncelog.client.addresses import Address, parse_addresses
 from oncelog.client.connection import CLIENT_ID, TIMEOUT_MS, Connection
@@ -16,6 +17,7 @@ from oncelog.client.errors import (
     UnknownTopic,
     known_code,
 )
+from oncelog.client.security.options import PLAINTEXT, SecurityOptions
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.metadata import (
@@ -26,6 +28,9 @@ from oncelog.protocol.messages.metadata import (
 )
 from oncelog.protocol.primitives import ZERO_UUID
 from oncelog.protocol.schema import Message
+
+if TYPE_CHECKING:
+    import ssl
 
 RETRIABLE = frozenset(
     {
@@ -85,12 +90,20 @@ class TopicMetadata(NamedTuple):
 class Cluster:
     """Use as a context manager; connections are opened on demand and closed at the end."""
 
-    def __init__(self, bootstrap: str, *, client_id: str = CLIENT_ID, timeout_ms: int = TIMEOUT_MS) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = CLIENT_ID,
+        timeout_ms: int = TIMEOUT_MS,
+        security: SecurityOptions = PLAINTEXT,
+    ) -> None:
         self.timeout_ms = timeout_ms
         self.controller_id = -1
         self.brokers: dict[int, Address] = {}
         self._bootstrap = parse_addresses(bootstrap)
         self._client_id = client_id
+        self._security = security
         self._connections: dict[Address, Connection] = {}
         self._topics: dict[str, TopicMetadata] = {}
 
@@ -133,10 +146,22 @@ class Cluster:
     def supports(self, api: ApiKey) -> bool:
         return self.any_connection().supports(api)
 
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        from oncelog.client.security.tls import tls_context
+
+        return tls_context(self._security)
+
     def _connect(self, address: Address) -> Connection:
         connection = self._connections.get(address)
         if connection is None or connection.closed:
-            connection = Connection(address, client_id=self._client_id, timeout_ms=self.timeout_ms)
+            connection = Connection(
+                address,
+                client_id=self._client_id,
+                timeout_ms=self.timeout_ms,
+                security=self._security,
+                tls=self._tls if self._security.protocol.has_tls else None,
+            )
             self._connections[address] = connection
         return connection
 

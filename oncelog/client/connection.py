@@ -6,11 +6,12 @@ Answers come in the order of the requests, so several may be under way: `begin` 
 
 from __future__ import annotations
 
+import math
 import socket
 import struct
 import time
 from collections import deque
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from oncelog import __version__
 from oncelog.client.addresses import Address
@@ -19,9 +20,11 @@ from oncelog.client.errors import (
     ClientError,
     ConnectionLost,
     RequestTimeout,
+    SecurityError,
     UnsupportedRequest,
     known_code,
 )
+from oncelog.client.security.options import PLAINTEXT, SecurityOptions
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.compiler import Parts, decode, encode_into
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -31,6 +34,9 @@ from oncelog.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 from oncelog.protocol.primitives import StoredBytes
 from oncelog.protocol.schema import Message, Versions
 
+if TYPE_CHECKING:
+    import ssl
+
 CLIENT_ID = "oncelog"
 TIMEOUT_MS = 30_000
 ANSWER_SIZE_BYTES_MAX = 256 * 1024 * 1024
@@ -38,6 +44,12 @@ ANSWER_SIZE_BYTES_MAX = 256 * 1024 * 1024
 _SIZE = struct.Struct(">i")
 _UNSUPPORTED = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
 _CORRELATION_ID_MAX = 2**31 - 1
+_TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
+"""How an alert and a handshake begin."""
+_SESSION_PART = 0.85
+"""The part of a SASL session after which it is renewed; Kafka's own clients do it after 85 to 95 %."""
+_SESSION_S_MIN = 1.0
+"""Brokers refuse to renew a session that is younger."""
 
 M = TypeVar("M", bound=Message)
 
@@ -45,16 +57,31 @@ M = TypeVar("M", bound=Message)
 class Connection:
     """`versions` says what the broker has, by API key."""
 
-    def __init__(self, address: Address, *, client_id: str = CLIENT_ID, timeout_ms: int = TIMEOUT_MS) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        client_id: str = CLIENT_ID,
+        timeout_ms: int = TIMEOUT_MS,
+        security: SecurityOptions = PLAINTEXT,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`tls` is the context of `security`, for who makes many connections; it is made here if it is missing."""
         self.address = address
         self.timeout_ms = timeout_ms
         self.versions: dict[int, Versions] = {}
         self._client_id = client_id
         self._correlation_id = 0
         self._due: deque[Pending[Any]] = deque()
+        self._security = security
+        self._renewal_due = math.inf
         self._socket = self._open_socket()
         try:
+            if security.protocol.has_tls:
+                self._start_tls(tls)
             self._negotiate()
+            if security.protocol.has_sasl:
+                self._authenticate()
         except BaseException:
             self.close()
             raise
@@ -96,6 +123,8 @@ class Connection:
 
     def begin(self, request: Message, response: type[M], *, timeout_ms: int | None = None) -> Pending[M]:
         """Sends the request; `timeout_ms` is the patience from now until the whole answer is here."""
+        if not self._due and time.monotonic() > self._renewal_due:
+            self._authenticate()
         version = self.version_for(type(request))
         pending = Pending(self, response, version, self._next_correlation_id(), timeout_ms or self.timeout_ms)
         self._write(request, version, pending.correlation_id)
@@ -137,6 +166,19 @@ class Connection:
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return opened
 
+    def _start_tls(self, context: ssl.SSLContext | None) -> None:
+        from oncelog.client.security.tls import tls_context, wrap
+
+        self._socket = wrap(self._socket, context or tls_context(self._security), self.address)
+
+    def _authenticate(self) -> None:
+        from oncelog.client.security.sasl import authenticate
+
+        self._renewal_due = math.inf
+        lifetime_ms = authenticate(self, self._security)
+        if lifetime_ms > 0:
+            self._renewal_due = time.monotonic() + max(lifetime_ms / 1000 * _SESSION_PART, _SESSION_S_MIN)
+
     def _next_correlation_id(self) -> int:
         self._correlation_id = self._correlation_id + 1 if self._correlation_id < _CORRELATION_ID_MAX else 1
         return self._correlation_id
@@ -157,9 +199,12 @@ class Connection:
             self.fail(self._lost(error))
 
     def _read_frame(self, deadline: float) -> memoryview:
-        (size_bytes,) = _SIZE.unpack(self._read_exactly(4, deadline))
+        head = self._read_exactly(4, deadline)
+        if head[:2] in _TLS_RECORDS and not self._security.protocol.has_tls:
+            self.fail(SecurityError(f"{self.address} speaks TLS; security.protocol must be SSL or SASL_SSL"))
+        (size_bytes,) = _SIZE.unpack(head)
         if not 4 <= size_bytes <= ANSWER_SIZE_BYTES_MAX:
-            self.fail(ClientError(f"{self.address} does not speak Kafka's protocol in plain text"))
+            self.fail(ClientError(f"{self.address} does not speak Kafka's protocol"))
         return memoryview(self._read_exactly(size_bytes, deadline))
 
     def _read_exactly(self, size_bytes: int, deadline: float) -> bytearray:
@@ -171,7 +216,7 @@ class Connection:
                 self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
                 received = self._socket.recv_into(view[position:])
                 if not received:
-                    self.fail(ConnectionLost(f"{self.address} closed the connection"))
+                    self.fail(ConnectionLost(f"{self.address} closed the connection{self._hint()}"))
                 position += received
         except TimeoutError:
             self.fail(RequestTimeout(f"{self.address} did not answer in time"))
@@ -179,8 +224,26 @@ class Connection:
             self.fail(self._lost(error))
         return data
 
-    def _lost(self, error: OSError) -> ConnectionLost:
-        return ConnectionLost(f"the connection to {self.address} broke: {error.strerror or error}")
+    def _lost(self, error: OSError) -> ClientError:
+        if self._security.protocol.has_tls:
+            from oncelog.client.security.tls import refusal
+
+            # With TLS 1.3 a broker refuses the client's certificate only after the handshake.
+            refused = refusal(error, self.address)
+            if refused is not None:
+                return refused
+        return ConnectionLost(f"the connection to {self.address} broke: {error.strerror or error}{self._hint()}")
+
+    def _hint(self) -> str:
+        """A listener with SASL tells its versions to anyone, and hangs up at the next request.
+
+        What a broker says against a missing certificate can be lost when it hangs up.
+        """
+        if self._security.protocol.has_sasl or self._correlation_id > 2:
+            return ""
+        if self._security.protocol.has_tls:
+            return " at the first request; does it want SASL, or a certificate (ssl.keystore.location)?"
+        return " at the first request; is the port one with SSL or SASL? Then set security.protocol"
 
     # -- versions --------------------------------------------------------------------------------------------
 

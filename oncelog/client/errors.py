@@ -24,6 +24,10 @@ class RequestTimeout(ClientError):
     """No answer came in time: the request may or may not have been carried out."""
 
 
+class SecurityError(ClientError):
+    """Broker and client do not trust each other, or a key store cannot be read: trying again does not help."""
+
+
 class UnsupportedRequest(ClientError):
     """The broker does not have this API, or no version of it that we know."""
 

@@ -31,7 +31,12 @@ class SinkCluster(Cluster):
 
     @classmethod
     def open(cls, options: SinkOptions) -> SinkCluster:
-        return cls(options.bootstrap, client_id=options.client_id, timeout_ms=options.request_timeout_ms)
+        return cls(
+            options.bootstrap,
+            client_id=options.client_id,
+            timeout_ms=options.request_timeout_ms,
+            security=options.security,
+        )
 
     def __enter__(self) -> SinkCluster:
         return self

@@ -11,6 +11,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from oncelog.client.addresses import parse_addresses
+from oncelog.client.errors import SecurityError
+from oncelog.client.security.options import (
+    PLAINTEXT,
+    PREFIXES,
+    SecurityOptions,
+    is_security_setting,
+    parse_security,
+)
 from oncelog.protocol.records.compression import Compression
 from oncelog.spark.errors import SinkError
 
@@ -44,6 +52,7 @@ class SinkOptions(NamedTuple):
     request_timeout_ms: int = REQUEST_TIMEOUT_MS
     client_id: str = "oncelog-spark"
     runs_max: int = RUNS_MAX
+    security: SecurityOptions = PLAINTEXT
     adopt: bool = False
     """Take over an id whose last batch was another query's, as after a deleted checkpoint."""
 
@@ -60,9 +69,27 @@ def parse_options(
     if topic is not None and not topic:
         raise SinkError("topic must not be empty; leave it out to take it from a column")
     options = SinkOptions(bootstrap, transactional_id, topic, group_id=transactional_id, adopt=adopt)
+    security: dict[str, str] = {}
     for name, value in settings.items():
-        options = _with_setting(options, name, str(value).strip())
-    return options
+        key = name.removeprefix("kafka.")
+        if key != name and is_security_setting(key):
+            security[key] = str(value)
+        else:
+            options = _with_setting(options, name, str(value).strip())
+    return options._replace(security=_security(security))
+
+
+def _security(settings: Mapping[str, str]) -> SecurityOptions:
+    """The key stores are opened here too, so that what is wrong with them shows before a query starts."""
+    try:
+        security = parse_security(settings)
+        if security.protocol.has_tls:
+            from oncelog.client.security.tls import tls_context
+
+            tls_context(security)
+    except (ValueError, SecurityError) as error:
+        raise SinkError(f"kafka.{error}" if str(error).startswith(PREFIXES) else str(error)) from None
+    return security
 
 
 def _with_setting(options: SinkOptions, name: str, value: str) -> SinkOptions:
@@ -87,12 +114,6 @@ def _with_setting(options: SinkOptions, name: str, value: str) -> SinkOptions:
         return options._replace(delivery_timeout_ms=_integer(name, value, 1, 2**31 - 1))
     if key == "request.timeout.ms":
         return options._replace(request_timeout_ms=_integer(name, value, 1, 2**31 - 1))
-    if key == "security.protocol":
-        if value.upper() != "PLAINTEXT":
-            raise SinkError(f"{name}={value} is not supported: the sink's client speaks PLAINTEXT only")
-        return options
-    if key.startswith(("sasl.", "ssl.")):
-        raise SinkError(f"{name} is not supported: the sink's client speaks PLAINTEXT only")
     raise SinkError(f"{name} is not a setting that the sink knows")
 
 
