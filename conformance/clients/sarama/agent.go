@@ -293,18 +293,47 @@ func (a *agent) sendOffset(r *request) error {
 }
 
 func (a *agent) committed(r *request) (any, error) {
-	found, err := a.admin.ListConsumerGroupOffsets(a.handles[r.Handle].member.group, map[string][]int32{r.Topic: {r.Partition}})
-	if err != nil {
+	offset, err := a.committedOffset(a.handles[r.Handle].member.group, r.Topic, r.Partition)
+	if err != nil || offset < 0 {
 		return nil, err
 	}
-	if found.Err != sarama.ErrNoError {
-		return nil, found.Err
+	return offset, nil
+}
+
+func (a *agent) committedOffset(group, topic string, partition int32) (int64, error) {
+	found, err := a.admin.ListConsumerGroupOffsets(group, map[string][]int32{topic: {partition}})
+	if err != nil {
+		return -1, err
 	}
-	block := found.GetBlock(r.Topic, r.Partition)
-	if block == nil || block.Offset < 0 {
-		return nil, nil
+	if found.Err != sarama.ErrNoError {
+		return -1, found.Err
+	}
+	block := found.GetBlock(topic, partition)
+	if block == nil {
+		return -1, nil
 	}
 	return block.Offset, nil
+}
+
+// Commits until it shows: sarama's Commit tells nobody that it failed.
+func (a *agent) commit(m *member) error {
+	deadline := time.Now().Add(timeout)
+	for {
+		m.commit()
+		missing := 0
+		for partition, offset := range m.next {
+			if found, err := a.committedOffset(m.group, m.topic, partition); err != nil || found != offset {
+				missing++
+			}
+		}
+		if missing == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errors.New("the commit did not arrive")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 func (a *agent) createTopic(r *request) error {
@@ -359,8 +388,7 @@ func (a *agent) perform(r *request) (any, error) {
 	case "assigned":
 		return kept.member.assigned(), nil
 	case "commit_offsets":
-		kept.member.commit()
-		return nil, nil
+		return nil, a.commit(kept.member)
 	case "committed":
 		return a.committed(r)
 	case "init":

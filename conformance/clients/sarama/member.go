@@ -19,6 +19,7 @@ type member struct {
 
 	lock    sync.Mutex
 	session sarama.ConsumerGroupSession
+	next    map[int32]int64
 }
 
 func join(bootstrap []string, r *request) (*member, error) {
@@ -38,7 +39,7 @@ func join(bootstrap []string, r *request) (*member, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	joined := &member{group: r.Group, topic: r.Topic, consumer: consumer, cancel: cancel,
-		ended: make(chan struct{}), records: make(chan *sarama.ConsumerMessage)}
+		ended: make(chan struct{}), records: make(chan *sarama.ConsumerMessage), next: map[int32]int64{}}
 	go joined.run(ctx)
 	return joined, nil
 }
@@ -96,9 +97,7 @@ func (m *member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.
 func (m *member) poll(seconds float64) any {
 	select {
 	case in := <-m.records:
-		if session := m.current(); session != nil {
-			session.MarkMessage(in, "")
-		}
+		m.next[in.Partition] = in.Offset + 1
 		return []any{map[string]any{"partition": in.Partition, "offset": in.Offset, "value": text(in.Value)}}
 	case <-time.After(time.Duration(seconds * float64(time.Second))):
 		return []any{}
@@ -112,8 +111,12 @@ func (m *member) assigned() int {
 	return 0
 }
 
+// Marks anew what was read: the session in which it was read may be over.
 func (m *member) commit() {
 	if session := m.current(); session != nil {
+		for partition, offset := range m.next {
+			session.MarkOffset(m.topic, partition, offset, "")
+		}
 		session.Commit()
 	}
 }
