@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from bench import machine
@@ -98,11 +98,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def work_names(text: str) -> frozenset[str]:
-    names = frozenset(text.split(","))
-    unknown = sorted(names - set(WORKS))
-    if unknown:
-        raise argparse.ArgumentTypeError(f"no such work: {', '.join(unknown)} (there are {', '.join(WORKS)})")
-    return names
+    return _names(text, "work", WORKS)
 
 
 def add_common(one: argparse.ArgumentParser) -> None:
@@ -115,10 +111,14 @@ def add_common(one: argparse.ArgumentParser) -> None:
 
 
 def peer_names(text: str) -> frozenset[str]:
+    return _names(text, "peer", PEERS)
+
+
+def _names(text: str, kind: str, known: Collection[str]) -> frozenset[str]:
     names = frozenset(text.split(","))
-    unknown = sorted(names - set(PEERS))
+    unknown = sorted(names - set(known))
     if unknown:
-        raise argparse.ArgumentTypeError(f"no such peer: {', '.join(unknown)} (there are {', '.join(PEERS)})")
+        raise argparse.ArgumentTypeError(f"no such {kind}: {', '.join(unknown)} (there are {', '.join(known)})")
     return names
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench import process
 from bench.clients.wire import is_ready
+from conformance.reference import processes
 from conformance.reference.ports import free_ports
 
 READY_TIMEOUT_S = 240.0
@@ -103,20 +104,13 @@ class CommandPeer(Peer):
 
     def stop(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            processes.stop(process, STOP_TIMEOUT_S)
 
     def kill(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
-            process.wait()
+            processes.kill(process)
 
     def close(self) -> None:
         self.kill()

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from bench.goals import CACHE, FLAT_MAX, FSYNC, GOALS
 from bench.peers import DESCRIPTIONS
+from bench.report.cells import BASE, cell
 from bench.report.metrics import metric, number
 from bench.report.plots import draw_all
 from bench.results import CaseResult, Results
 from bench.stats import Spread, ratio, spread
 from bench.works import WORKS
 
-BASE = "kafka"
 # From these on, a process counts as busy all the time; brokers of one thread cannot have more than one core.
 _CLIENT_BUSY_CORES, _BROKER_IDLE_CORES = 0.9, 0.75
 _CLIENT_MARK = "ᶜ"
@@ -164,18 +164,7 @@ def _details(cases: Sequence[CaseResult]) -> Iterator[str]:
         yield "| peer | rounds | " + " | ".join(metric(name).label for name in names) + " |"
         yield "|---|---:|" + "---:|" * len(names)
         for peer, run in case.runs.items():
-            cells = " | ".join(_detail_cell(case, peer, name) for name in names)
+            cells = " | ".join(cell(case, peer, name, absent="") for name in names)
             yield f"| {peer} | {len(run.samples)} | {cells} |"
     yield ""
     yield "</details>"
-
-
-def _detail_cell(case: CaseResult, peer: str, name: str) -> str:
-    values = case.values(peer, name)
-    if not values:
-        return ""
-    text = number(spread(values).median, metric(name).digits)
-    if peer == BASE or metric(name).more_is_better is None:
-        return text
-    against = ratio(values, case.values(BASE, name))
-    return f"{text} ({against.median:.2f}x)" if against is not None else text

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.goals import GOALS, Goal, curve
+from bench.report.cells import BASE
 from bench.report.metrics import metric
 from bench.results import CaseResult, Results
 from bench.stats import Spread, ratio, spread
@@ -20,7 +21,6 @@ COLOURS = {
     "kfake": "#d4a72c",
     "floor": "#c4c9cf",
 }
-BASE = "kafka"
 _VERDICTS = {"met": "#1a7f37", "partly met": "#bf8700", "not met": "#cf222e"}
 _BARS = ("produce", "consume", "transactions", "transform", "java", "connections", "requests", "saturate", "groups")
 _CURVES = (

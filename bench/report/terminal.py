@@ -6,11 +6,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench.report.metrics import metric, number
+from bench.report.cells import cell
+from bench.report.metrics import metric
 from bench.results import CaseResult
-from bench.stats import ratio, spread
-
-BASE = "kafka"
 
 
 class Terminal:
@@ -55,18 +53,7 @@ def table(case: CaseResult) -> Table:
     for name in names:
         shown.add_column(metric(name).label, justify="right")
     for peer, run in case.runs.items():
-        shown.add_row(peer, *(cell(case, peer, name) for name in names))
+        shown.add_row(peer, *(cell(case, peer, name, absent="-") for name in names))
         if run.error is not None:
             shown.add_row("", run.error)
     return shown
-
-
-def cell(case: CaseResult, peer: str, name: str) -> str:
-    values = case.values(peer, name)
-    if not values:
-        return "-"
-    text = number(spread(values).median, metric(name).digits)
-    if peer == BASE or metric(name).more_is_better is None:
-        return text
-    against = ratio(values, case.values(BASE, name))
-    return f"{text} ({against.median:.2f}x)" if against is not None else text

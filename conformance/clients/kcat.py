@@ -25,6 +25,7 @@ from conformance.client import (
     show,
 )
 from conformance.preparation import create_topic
+from conformance.reference import processes
 from conformance.scenarios.run import find_offset, wait_for_end
 
 if TYPE_CHECKING:
@@ -214,12 +215,7 @@ class KcatConsumer:
         raise UnsupportedError("telling what is committed")
 
     def close(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(OPERATION_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        processes.stop(self._process, OPERATION_TIMEOUT_S)
         for reader in self._readers:
             reader.join()
         assert self._process.stdout is not None

@@ -11,6 +11,7 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from conformance.reference import processes
 from conformance.reference.ports import free_ports
 from conformance.reference.tools import FAST_START, java_command, run_tool
 
@@ -92,21 +93,14 @@ class ApacheKafka:
     def stop(self) -> None:
         """Shuts down as SIGTERM does, so that the logs are marked clean; the data stays for `start`."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            processes.stop(process, STOP_TIMEOUT_S)
 
     def kill(self) -> None:
         """SIGKILL: no clean mark, no flush."""
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
-            process.wait()
+            processes.kill(process)
 
     def restart(self) -> None:
         self.stop()

@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oncelog.protocol.addresses import host_and_port
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -118,8 +120,8 @@ async def _serve(app: BrokerApp) -> int:
 
 
 def _announce(app: BrokerApp) -> None:
-    bound = [_address_text(*address) for address in app.bound.values()]
-    told = [_address_text(*address) for address in app.advertised.values()]
+    bound = [host_and_port(*address) for address in app.bound.values()]
+    told = [host_and_port(*address) for address in app.advertised.values()]
     print(f"oncelog is listening on {bound[0]}, data in {os.path.abspath(app.config.data_dir)}")
     if told[0] != bound[0]:
         print(f"  clients are told {told[0]}")
@@ -128,10 +130,6 @@ def _announce(app: BrokerApp) -> None:
     print(f"connect with bootstrap.servers={told[0]}  (try: oncelog topics list -b {told[0]})")
     # Testcontainers and others wait for this line of Apache Kafka's log.
     print(f"[KafkaServer id={app.config.node_id}] started (oncelog.Server)", flush=True)
-
-
-def _address_text(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _allow_many_files() -> None:

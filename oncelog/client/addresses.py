@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from oncelog.protocol.addresses import host_and_port
+
 PORT_DEFAULT = 9092
 
 
@@ -12,7 +14,7 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_and_port(self.host, self.port)
 
 
 def parse_addresses(text: str) -> list[Address]:

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from oncelog.broker.config.values import ConfigError
+from oncelog.protocol.addresses import host_and_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,8 +33,7 @@ class ListenerAddress(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{self.name}://{host_and_port(self.host, self.port)}"
 
 
 class Listeners(NamedTuple):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from oncelog.broker.server.dispatch import Reply
 from oncelog.broker.server.outgoing import Outgoing
+from oncelog.protocol.addresses import host_and_port
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.framing import FrameBuffer, frame
 
@@ -121,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer_host = self.peer_address = str(peer)
         if isinstance(peer, tuple):
             self.peer_host = peer[0]
-            self.peer_address = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
+            self.peer_address = host_and_port(peer[0], peer[1])
         self.last_progress = self._listener.monotonic()
         if not self._listener.admit(self):
             self.closed = True
@@ -141,14 +142,10 @@ class Connection(asyncio.BufferedProtocol):
     def _drain(self) -> None:
         self._write_paused = False
         for reply in [reply for reply in self._replies if reply.abandonable]:
-            self._abandon(reply)
+            reply.cancel()
             self._replies.remove(reply)
+        self._exclusive = not all(reply.done or reply.pipelined for reply in self._replies)
         self._pump()
-
-    def _abandon(self, reply: Reply) -> None:
-        reply.cancel()
-        if not (reply.pipelined or reply.done):
-            self._exclusive = False
 
     def _end(self) -> None:
         self._draining = False
