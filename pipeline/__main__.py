@@ -10,7 +10,7 @@ from pathlib import Path
 # Under spark-submit only this file's own directory is on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pipeline.config import ConfigError, add_etl_flags, parse_etl
+from pipeline.config import ConfigError, add_command_config, add_etl_flags, parse_etl
 from pipeline.jars import JarsMissing, connector_jars
 
 
@@ -28,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="SQL",
         help="gives PARTITION:OFFSET of the input record that an output record came from",
     )
+    add_command_config(audit)
     audit.add_argument("--report", default="audit.html", metavar="FILE")
     audit.add_argument("--master", metavar="URL")
     demo = verbs.add_parser("demo", help="payments, kills, and the audit of both sinks")

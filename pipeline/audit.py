@@ -9,11 +9,14 @@ log itself.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from oncelog.client.offsets import Isolation
-from pipeline.config import ConfigError
+from oncelog.client.security.options import SecurityOptions, parse_security
+from pipeline.config import ConfigError, read_command_config, with_prefix
 from pipeline.evidence import Seen, Verdict, aborted_offsets, judge
 from pipeline.report import Section, write_report
 from pipeline.session import spark_session
@@ -29,9 +32,10 @@ class Audit(NamedTuple):
 
 
 def run_audit(flags: argparse.Namespace) -> int:
+    kafka = read_command_config(flags.command_config)
     spark = spark_session("oncelog audit", master=flags.master)
     try:
-        audits = audit(spark, flags.bootstrap, flags.input, flags.output.split(","), flags.output_id)
+        audits = audit(spark, flags.bootstrap, flags.input, flags.output.split(","), flags.output_id, kafka)
     finally:
         spark.stop()
     for each in audits:
@@ -42,32 +46,54 @@ def run_audit(flags: argparse.Namespace) -> int:
     return 0 if all(each.verdict.exactly_once for each in audits) else 1
 
 
-def audit(spark: Any, bootstrap: str, source: str, targets: list[str], output_id: str) -> list[Audit]:
-    expected = [f"{row[0]}:{row[1]}" for row in _read(spark, bootstrap, source, Isolation.READ_COMMITTED).collect()]
-    return [_audit_topic(spark, bootstrap, target, expected, output_id) for target in targets]
+def audit(
+    spark: Any,
+    bootstrap: str,
+    source: str,
+    targets: list[str],
+    output_id: str,
+    kafka: Mapping[str, str] = MappingProxyType({}),
+) -> list[Audit]:
+    """`kafka` has the settings of security."""
+    try:
+        cluster = SourceCluster(spark, bootstrap, kafka, parse_security(kafka))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    expected = [f"{row[0]}:{row[1]}" for row in _read(cluster, source, Isolation.READ_COMMITTED).collect()]
+    return [_audit_topic(cluster, target, expected, output_id) for target in targets]
 
 
-def _audit_topic(spark: Any, bootstrap: str, target: str, expected: list[str], output_id: str) -> Audit:
+class SourceCluster(NamedTuple):
+    """Where the topics are, for Spark and for this project's own client."""
+
+    spark: Any
+    bootstrap: str
+    kafka: Mapping[str, str]
+    security: SecurityOptions
+
+
+def _audit_topic(cluster: SourceCluster, target: str, expected: list[str], output_id: str) -> Audit:
     from pyspark.errors import PySparkException
 
-    frame = _read(spark, bootstrap, target, Isolation.READ_COMMITTED)
+    frame = _read(cluster, target, Isolation.READ_COMMITTED)
     try:
         rows = frame.selectExpr("partition", "offset", f"CAST({output_id} AS STRING) AS id").collect()
     except PySparkException as error:
         raise ConfigError(f"--output-id: {str(error).splitlines()[0]}") from None
     committed = [Seen(row[0], row[1], (row[2] or "").encode()) for row in rows]
-    aborted = aborted_offsets(bootstrap, target)
+    aborted = aborted_offsets(cluster.bootstrap, target, cluster.security)
     verdict = judge(expected, committed, [row[2] or "" for row in rows], aborted)
     by_partition: dict[int, tuple[int, int]] = {}
     for partition in {seen.partition for seen in committed} | {partition for partition, _ in aborted}:
         visible = sum(seen.partition == partition for seen in committed)
         by_partition[partition] = (visible, sum(each[0] == partition for each in aborted))
-    uncommitted = _read(spark, bootstrap, target, Isolation.READ_UNCOMMITTED).count()
+    uncommitted = _read(cluster, target, Isolation.READ_UNCOMMITTED).count()
     return Audit(target, verdict, int(uncommitted), dict(sorted(by_partition.items())))
 
 
-def _read(spark: Any, bootstrap: str, topic: str, isolation: Isolation) -> Any:
-    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+def _read(cluster: SourceCluster, topic: str, isolation: Isolation) -> Any:
+    reader = cluster.spark.read.format("kafka").option("kafka.bootstrap.servers", cluster.bootstrap)
+    reader = reader.options(**with_prefix(cluster.kafka)).option("subscribe", topic)
     reader = reader.option("kafka.isolation.level", isolation.name.lower()).option("includeHeaders", "true")
     return reader.load().select("partition", "offset", "key", "value", "headers", "timestamp")
 

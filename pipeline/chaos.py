@@ -87,11 +87,11 @@ class EtlProcess:
         self._process.wait()
 
     def kill_executor(self, chooser: random.Random) -> bool:
-        """False if no executor runs in a process of its own."""
-        pids = self.executors()
-        if not pids:
+        """False if no executor runs in a process of its own, or none any more."""
+        try:
+            os.kill(chooser.choice(self.executors()), signal.SIGKILL)
+        except (IndexError, ProcessLookupError):
             return False
-        os.kill(chooser.choice(pids), signal.SIGKILL)
         return True
 
     def executors(self) -> list[int]:
@@ -141,29 +141,15 @@ def run_with_kills(
     Returns the kills that took place; a job that is through before its time comes is not killed.
     """
     done: list[Kill] = []
+    waiting = list(kills)
     etl.start()
-    for kill in kills:
-        before = written()
-        if not wait_until(lambda before=before: written() >= before + step or etl.exit_code is not None):  # type: ignore[misc]
-            raise TimeoutError(f"the job makes no progress; its log ends with:\n{etl.log()[-3000:]}")
-        if etl.exit_code is not None:
-            if etl.exit_code == 0:
-                break
+    while waiting and etl.exit_code != 0:
+        moment = _kill_in_time(etl, broker, waiting[0], step, written, chooser, await_moment)
+        if moment is not None:
+            say(f"kill: {waiting[0]}")
+            done.append(Kill(moment, waiting.pop(0)))
+        elif etl.exit_code:
             etl.start()
-            continue
-        await_moment()
-        say(f"kill: {kill}")
-        moment = time.monotonic()
-        if kill == "driver":
-            etl.kill_driver()
-            etl.start()
-        elif kill == "executor":
-            if not etl.kill_executor(chooser):
-                continue
-        else:
-            broker.kill()
-            broker.start()
-        done.append(Kill(moment, kill))
     # A query may fail while its broker is away for long; whoever runs it starts it again.
     for _ in range(5):
         if etl.wait() == 0:
@@ -171,6 +157,61 @@ def run_with_kills(
         say("the job ended with an error and is started again")
         etl.start()
     raise RuntimeError(f"the job fails again and again; its log ends with:\n{etl.log()[-3000:]}")
+
+
+def kill_each(
+    etl: EtlProcess,
+    broker: KillableBroker,
+    kills: Sequence[str],
+    feed: Callable[[], int],
+    written: Callable[[], int],
+    chooser: random.Random,
+    await_moment: Callable[[], object],
+) -> list[Kill]:
+    """Kills a job that runs for ever: each time after `feed` gave it work, and when the moment has come.
+
+    `feed` returns by how much the output has to grow before that.
+    """
+    done: list[Kill] = []
+    for kill in kills:
+        step = feed()
+        while (moment := _kill_in_time(etl, broker, kill, step, written, chooser, await_moment)) is None:
+            if etl.exit_code is not None:
+                etl.start()
+        done.append(Kill(moment, kill))
+    return done
+
+
+def _kill_in_time(
+    etl: EtlProcess,
+    broker: KillableBroker,
+    what: str,
+    step: int,
+    written: Callable[[], int],
+    chooser: random.Random,
+    await_moment: Callable[[], object],
+) -> float | None:
+    """When it was killed; None if the job ended before, or there was nothing to kill."""
+    before = written()
+    if not wait_until(lambda: written() >= before + step or etl.exit_code is not None):
+        raise TimeoutError(f"the job makes no progress; its log ends with:\n{etl.log()[-3000:]}")
+    if etl.exit_code is None:
+        await_moment()
+    moment = time.monotonic()
+    return moment if etl.exit_code is None and _kill(etl, broker, what, chooser) else None
+
+
+def _kill(etl: EtlProcess, broker: KillableBroker, what: str, chooser: random.Random) -> bool:
+    """False if there is nothing to kill at this moment."""
+    if what == "executor":
+        return etl.kill_executor(chooser)
+    if what == "driver":
+        etl.kill_driver()
+        etl.start()
+    else:
+        broker.kill()
+        broker.start()
+    return True
 
 
 def random_moment(chooser: random.Random, seconds_max: float) -> Callable[[], object]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from oncelog.client.security.file import read_settings
 
 SINKS = ("exactly-once", "spark")
 
@@ -30,6 +33,8 @@ class EtlConfig(NamedTuple):
     max_offsets: int | None = None
     min_partitions: int | None = None
     adopt: bool = False
+    kafka: dict[str, str] = {}
+    """Kafka's own settings for source and sink alike, such as those of security, without a prefix."""
     source_options: dict[str, str] = {}
     sink_options: dict[str, str] = {}
     spark: dict[str, str] = {}
@@ -54,16 +59,46 @@ def add_etl_flags(parser: argparse.ArgumentParser) -> None:
     add("--max-offsets", type=int, metavar="N", help="at most N records in a batch")
     add("--min-partitions", type=int, metavar="N", help="read with at least N tasks")
     add("--adopt", action="store_const", const=True, help="begin anew under an id that another checkpoint used")
-    for flag, what in (("--source-option", "source"), ("--sink-option", "sink"), ("--spark", "Spark session")):
-        name = flag.removeprefix("--").replace("-", "_") + ("s" if flag != "--spark" else "")
-        add(flag, dest=name, action="append", metavar="KEY=VALUE", help=f"an option of the {what}; may be repeated")
+    add_command_config(parser)
+    pairs = {
+        "--kafka": ("kafka", "a setting of Kafka for source and sink, such as security.protocol=SSL"),
+        "--source-option": ("source_options", "an option of the source"),
+        "--sink-option": ("sink_options", "an option of the sink"),
+        "--spark": ("spark", "a setting of the Spark session"),
+    }
+    for flag, (name, what) in pairs.items():
+        add(flag, dest=name, action="append", metavar="KEY=VALUE", help=f"{what}; may be repeated")
+
+
+def add_command_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="a properties file as Kafka's tools take it; its security.*, ssl.* and sasl.* settings are used",
+    )
+
+
+def read_command_config(path: str | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        return read_settings(Path(path))
+    except ValueError as error:
+        raise ConfigError(f"--command-config: {error}") from None
+
+
+def with_prefix(settings: Mapping[str, str]) -> dict[str, str]:
+    """As Spark's connector and the sink want them."""
+    return {f"kafka.{name.removeprefix('kafka.')}": value for name, value in settings.items()}
 
 
 def parse_etl(flags: argparse.Namespace) -> EtlConfig:
     values = _read_yaml(flags.config) if flags.config else {}
     given = {name: value for name, value in vars(flags).items() if value is not None}
-    for name in ("source_options", "sink_options", "spark"):
+    for name in ("kafka", "source_options", "sink_options", "spark"):
         values[name] = _pairs(name, values.get(name, {})) | _pairs(name, given.pop(name, []))
+    file = given.pop("command_config", values.pop("command_config", None))
+    values["kafka"] = read_command_config(file) | values["kafka"]
     values |= {name: value for name, value in given.items() if name in EtlConfig._fields}
     sources = values.get("sources") or []
     values["sources"] = sources.split(",") if isinstance(sources, str) else list(sources)
@@ -93,7 +128,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
         raise ConfigError(f"{path} must hold names and values")
     names = {"from": "sources", "to": "target"}
     found = {names.get(key, str(key).replace("-", "_")): value for key, value in read.items()}
-    unknown = sorted(set(found) - set(EtlConfig._fields))
+    unknown = sorted(set(found) - set(EtlConfig._fields) - {"command_config"})
     if unknown:
         raise ConfigError(f"{path} has a setting that is not known: {unknown[0]}")
     return found

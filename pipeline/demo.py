@@ -26,7 +26,7 @@ from pipeline.chaos import EtlProcess, moment_of_writing, own_broker, run_with_k
 from pipeline.etl import say
 from pipeline.evidence import CommittedReader, count_end, read_topic
 from pipeline.payments import payment
-from pipeline.report import Course, Section, write_report
+from pipeline.report import Course, Section, Totals, write_report
 from pipeline.session import spark_session
 
 INPUT = "payments"
@@ -87,7 +87,7 @@ def _run(sink: str, broker: Any, flags: argparse.Namespace, directory: Path, cho
 
 
 def _judge(servers: str, flags: argparse.Namespace, courses: dict[str, Course]) -> int:
-    truth = _totals(servers, INPUT)
+    truth, _ = _totals(servers, INPUT)
     spark = spark_session("oncelog demo", settings=fast_start())
     try:
         found = audit(
@@ -95,10 +95,10 @@ def _judge(servers: str, flags: argparse.Namespace, courses: dict[str, Course]) 
         )
     finally:
         spark.stop()
-    sections = []
+    sections, by_sink, countries = [], {}, {}
     for (sink, course), each in zip(courses.items(), found, strict=True):
-        totals = _totals(servers, each.topic)
-        surplus = {account: (totals.get(account, 0) - truth[account]) / 100 for account in truth}
+        totals, countries = _totals(servers, each.topic)
+        surplus = {account: totals.get(account, 0) - truth[account] for account in truth}
         wrong = sum(each != 0 for each in surplus.values())
         notes = [
             f"killed while it ran: {', '.join(what for _, what in course.kills) or 'nothing'}",
@@ -106,19 +106,22 @@ def _judge(servers: str, flags: argparse.Namespace, courses: dict[str, Course]) 
         ]
         say(f"{sink}: {summary(each)}; {notes[1]}")
         title = "exactly-once sink" if sink == "exactly-once" else "Spark's own sink"
+        by_sink[title] = totals
         sections.append(
             Section(title, each.topic, each.verdict, each.uncommitted, each.by_partition, notes, course, surplus)
         )
     notes = [f"{flags.records:,} payments, broker {flags.broker}, seed {flags.seed}; the same kills for both sinks."]
-    write_report(Path(flags.report), "Exactly-once under kills", sections, notes)
+    write_report(Path(flags.report), "Exactly-once under kills", sections, notes, Totals(countries, truth, by_sink))
     say(f"report: {Path(flags.report).resolve()}")
     return 0 if sections[0].verdict.exactly_once else 1
 
 
-def _totals(servers: str, topic: str) -> dict[str, int]:
-    """What a reader of committed payments believes that each account has paid, in cents."""
-    totals: defaultdict[str, int] = defaultdict(int)
+def _totals(servers: str, topic: str) -> tuple[dict[str, float], dict[str, str]]:
+    """What a reader of committed payments believes that each account has paid, and where it is."""
+    cents: defaultdict[str, int] = defaultdict(int)
+    countries: dict[str, str] = {}
     for seen in read_topic(servers, topic, Isolation.READ_COMMITTED):
         found = json.loads(seen.value)
-        totals[found["account"]] += found["cents"]
-    return dict(totals)
+        cents[found["account"]] += found["cents"]
+        countries[found["account"]] = found.get("country", "")
+    return {account: total / 100 for account, total in cents.items()}, countries

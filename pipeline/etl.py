@@ -12,8 +12,8 @@ import threading
 import time
 from typing import Any
 
-from oncelog.spark import ExactlyOnceSink, exactly_once_sink
-from pipeline.config import EtlConfig
+from oncelog.spark import ExactlyOnceSink, SinkError, exactly_once_sink
+from pipeline.config import ConfigError, EtlConfig, with_prefix
 from pipeline.session import spark_session
 from pipeline.transform import apply_transform
 
@@ -52,17 +52,56 @@ class ReportingSink:
 
 
 def run_etl(config: EtlConfig) -> int:
+    from pyspark.errors import PySparkException
+
+    # What is wrong with the settings is told before Spark is started.
+    sink = make_sink(config)
     spark = spark_session(f"oncelog etl {config.transactional_id}", master=config.master, settings=config.spark)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     try:
-        rows = apply_transform(_read(spark, config), config.sql, config.function)
-        query, lock = _start(rows, config)
+        query = start_query(spark, config, sink)
         say(f"started: query {query.id}, {', '.join(config.sources) or config.pattern} to {config.target or 'topics'}")
-        return _follow(query, lock, stopping)
+        return _follow(query, sink, stopping)
+    except PySparkException as error:
+        raise ConfigError(_reason(str(error))) from None
     finally:
         spark.stop()
+
+
+def make_sink(config: EtlConfig) -> ReportingSink | None:
+    """None for Spark's own sink."""
+    if config.sink == "spark":
+        return None
+    options = with_prefix(config.kafka) | config.sink_options
+    try:
+        sink = exactly_once_sink(
+            config.bootstrap,
+            transactional_id=config.transactional_id,
+            topic=config.target,
+            adopt=config.adopt,
+            **options,
+        )
+    except SinkError as error:
+        raise ConfigError(str(error)) from None
+    return ReportingSink(sink)
+
+
+def start_query(spark: Any, config: EtlConfig, sink: ReportingSink | None) -> Any:
+    rows = apply_transform(_read(spark, config), config.sql, config.function)
+    writer = rows.writeStream.option("checkpointLocation", config.checkpoint)
+    if config.available_now:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{config.trigger_seconds} seconds")
+    if sink is not None:
+        return writer.foreachBatch(sink).start()
+    writer = writer.format("kafka").option("kafka.bootstrap.servers", config.bootstrap)
+    writer = writer.options(**with_prefix(config.kafka)).options(**config.sink_options)
+    if config.target:
+        writer = writer.option("topic", config.target)
+    return writer.start()
 
 
 def _read(spark: Any, config: EtlConfig) -> Any:
@@ -76,41 +115,18 @@ def _read(spark: Any, config: EtlConfig) -> Any:
         reader = reader.option("maxOffsetsPerTrigger", config.max_offsets)
     if config.min_partitions is not None:
         reader = reader.option("minPartitions", config.min_partitions)
-    return reader.options(**config.source_options).load()
+    return reader.options(**with_prefix(config.kafka)).options(**config.source_options).load()
 
 
-def _start(rows: Any, config: EtlConfig) -> tuple[Any, threading.Lock]:
-    writer = rows.writeStream.option("checkpointLocation", config.checkpoint)
-    if config.available_now:
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=f"{config.trigger_seconds} seconds")
-    if config.sink == "spark":
-        writer = writer.format("kafka").option("kafka.bootstrap.servers", config.bootstrap)
-        writer = writer.options(**config.sink_options)
-        if config.target:
-            writer = writer.option("topic", config.target)
-        return writer.start(), threading.Lock()
-    sink = ReportingSink(
-        exactly_once_sink(
-            config.bootstrap,
-            transactional_id=config.transactional_id,
-            topic=config.target,
-            adopt=config.adopt,
-            **config.sink_options,
-        )
-    )
-    return writer.foreachBatch(sink).start(), sink.writing
-
-
-def _follow(query: Any, writing: threading.Lock, stopping: threading.Event) -> int:
+def _follow(query: Any, sink: ReportingSink | None, stopping: threading.Event) -> int:
     """Prints progress until the query ends or a signal comes."""
     shown = -1
     while query.isActive and not stopping.wait(POLL_SECONDS):
         shown = _show_progress(query, shown)
     if stopping.is_set() and query.isActive:
         say("stopping after the batch that is being written")
-        writing.acquire(timeout=STOP_SECONDS_MAX)
+        if sink is not None:
+            sink.writing.acquire(timeout=STOP_SECONDS_MAX)
         query.stop()
     _show_progress(query, shown)
     failure = query.exception()
@@ -129,22 +145,35 @@ def _show_progress(query: Any, shown: int) -> int:
     rate = progress.get("processedRowsPerSecond") or 0.0
     say(
         f"batch {progress['batchId']}: {progress['numInputRows']} rows read, {rate:.0f} rows/s,"
-        f" lag {sum(map(lag, progress['sources']))}"
+        f" lag {_words(lag(progress['sources']))}"
     )
     return int(progress["batchId"])
 
 
-def lag(source: dict[str, Any]) -> int:
-    """How many offsets a Kafka source is behind the end of its topics; 0 for sources that do not tell."""
-    ends, latest = source.get("endOffset"), source.get("latestOffset")
-    ends, latest = (json.loads(each) if isinstance(each, str) else each for each in (ends, latest))
-    if not (isinstance(ends, dict) and isinstance(latest, dict)):
-        return 0
-    return sum(
-        max(0, int(end) - int(ends.get(topic, {}).get(partition, end)))
-        for topic, partitions in latest.items()
-        for partition, end in partitions.items()
-    )
+def _words(behind: int | None) -> str:
+    return "not known" if behind is None else str(behind)
+
+
+def lag(sources: list[dict[str, Any]]) -> int | None:
+    """How many offsets the Kafka sources are behind the ends of their topics.
+
+    None: a source does not tell. A query that was started again runs the batch that it had planned before, and only
+    then looks for the ends.
+    """
+    behind = 0
+    for source in sources:
+        ends, latest = (_offsets(source.get(name)) for name in ("endOffset", "latestOffset"))
+        if ends is None or latest is None:
+            return None
+        for topic, partitions in latest.items():
+            for partition, end in partitions.items():
+                behind += max(0, int(end) - int(ends.get(topic, {}).get(partition, end)))
+    return behind
+
+
+def _offsets(given: Any) -> dict[str, dict[str, int]] | None:
+    found = json.loads(given) if isinstance(given, str) else given
+    return found if isinstance(found, dict) else None
 
 
 def _reason(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from oncelog.client.cluster import Cluster, TopicPartition
 from oncelog.client.consumer import Consumer
 from oncelog.client.errors import ClientError
 from oncelog.client.offsets import LATEST, Isolation, list_offsets
+from oncelog.client.security.options import PLAINTEXT, SecurityOptions
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from oncelog.protocol.records.batch import iter_headers
@@ -85,10 +87,10 @@ def _looks(
             time.sleep(LOOK_SECONDS)
 
 
-def aborted_offsets(bootstrap: str, topic: str) -> set[tuple[int, int]]:
+def aborted_offsets(bootstrap: str, topic: str, security: SecurityOptions = PLAINTEXT) -> set[tuple[int, int]]:
     """Partition and offset of each record that is followed by its producer's abort marker."""
     found: set[tuple[int, int]] = set()
-    with Cluster(bootstrap) as cluster:
+    with Cluster(bootstrap, security=security) as cluster:
         for partition in cluster.topic(topic).partitions:
             found |= {(partition, offset) for offset in _aborted_in(cluster, topic, partition)}
     return found
@@ -182,31 +184,34 @@ def _number(path: Path) -> int:
     return int(path.name)
 
 
-def batch_of(source: str, topic: str, ends: Sequence[dict[str, dict[str, int]]]) -> int:
-    """The batch that read the input record `PARTITION:OFFSET`."""
-    partition, _, offset = source.partition(":")
-    for number, end in enumerate(ends):
-        if int(offset) < end[topic].get(partition, 0):
-            return number
-    return len(ends)
-
-
 def torn_batches(
     committed: Sequence[Seen], watched: dict[int, set[int]], topic: str, ends: Sequence[dict[str, dict[str, int]]]
 ) -> list[int]:
     """Batches of which a reader saw a part: a readable end fell between two records of one batch."""
     torn: set[int] = set()
+    batch_of = _BatchFinder(topic, ends)
     for partition, stops in watched.items():
-        records = sorted(seen.offset for seen in committed if seen.partition == partition)
-        numbers = {
-            seen.offset: batch_of(seen.value.decode(), topic, ends) for seen in committed if seen.partition == partition
-        }
+        records = sorted((seen.offset, seen.value) for seen in committed if seen.partition == partition)
+        offsets = [offset for offset, _ in records]
         for stop in stops:
-            before = [offset for offset in records if offset < stop]
-            after = records[len(before) :]
-            if before and after and numbers[before[-1]] == numbers[after[0]]:
-                torn.add(numbers[after[0]])
+            after = bisect_left(offsets, stop)
+            if 0 < after < len(records):
+                last, first = (batch_of(records[place][1].decode()) for place in (after - 1, after))
+                if last == first:
+                    torn.add(first)
     return sorted(torn)
+
+
+class _BatchFinder:
+    """Which batch read the input record `PARTITION:OFFSET`."""
+
+    def __init__(self, topic: str, ends: Sequence[dict[str, dict[str, int]]]) -> None:
+        partitions = {partition for end in ends for partition in end[topic]}
+        self._ends = {partition: [end[topic].get(partition, 0) for end in ends] for partition in partitions}
+
+    def __call__(self, source: str) -> int:
+        partition, _, offset = source.partition(":")
+        return bisect_right(self._ends[partition], int(offset))
 
 
 class Verdict(NamedTuple):

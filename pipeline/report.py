@@ -42,9 +42,21 @@ class Section(NamedTuple):
     """By account, how much more the output says than the input."""
 
 
-def write_report(path: Path, title: str, sections: Sequence[Section], notes: Sequence[str] = ()) -> None:
+class Totals(NamedTuple):
+    """What each account has paid, by the input and by each output."""
+
+    countries: Mapping[str, str]
+    truth: Mapping[str, float]
+    found: Mapping[str, Mapping[str, float]]
+
+
+def write_report(
+    path: Path, title: str, sections: Sequence[Section], notes: Sequence[str] = (), totals: Totals | None = None
+) -> None:
     parts = [f"<h1>{html.escape(title)}</h1>", *(f"<p class=note>{html.escape(note)}</p>" for note in notes)]
     parts += [_verdicts_table(sections), _overview_plot(sections)]
+    if totals is not None:
+        parts.append(_totals_table(totals))
     for section in sections:
         parts += _section(section)
     text = "\n".join(parts)
@@ -83,6 +95,23 @@ def _verdicts_table(sections: Sequence[Section]) -> str:
         mark = "good" if section.verdict.exactly_once else "bad"
         rows.append(f"<tr><td class={mark}>{html.escape(section.title)}{cells}")
     return f"<table><tr><th>output{head}{''.join(rows)}</table>"
+
+
+def _totals_table(totals: Totals) -> str:
+    head = "".join(f"<th>{html.escape(name)}" for name in totals.found)
+    rows = []
+    for account, paid in sorted(totals.truth.items()):
+        cells = ""
+        for found in totals.found.values():
+            mark = "good" if found.get(account) == paid else "bad"
+            cells += f"<td class={mark}>{found.get(account, 0):,.2f}"
+        country = html.escape(totals.countries.get(account, ""))
+        rows.append(f"<tr><td>{html.escape(account)}<td>{country}<td>{paid:,.2f}{cells}")
+    return (
+        "<h2>What each account has paid</h2><p>As a reader of the input, and of each output, adds it up.</p>"
+        f"<details open><summary>{len(rows)} accounts</summary>"
+        f"<table><tr><th>account<th>country<th>payments{head}{''.join(rows)}</table></details>"
+    )
 
 
 def _overview_plot(sections: Sequence[Section]) -> str:

@@ -15,7 +15,7 @@ from oncelog.cli.output import print_json
 from oncelog.client.addresses import parse_addresses
 from oncelog.client.cluster import Cluster
 from oncelog.client.errors import ClientError, UnknownTopic
-from oncelog.client.security.options import PLAINTEXT, SecurityOptions, is_security_setting, parse_security
+from oncelog.client.security.file import read_security
 from oncelog.protocol.errors import KafkaError, ProtocolError
 
 EXIT_OK = 0
@@ -65,22 +65,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
 def open_cluster(bootstrap: str, command_config: Path | None) -> Cluster:
-    return Cluster(bootstrap, security=PLAINTEXT if command_config is None else _read_security(command_config))
-
-
-def _read_security(path: Path) -> SecurityOptions:
-    import javaproperties
-
     try:
-        with path.open(encoding="utf-8") as stream:
-            settings: dict[str, str] = javaproperties.load(stream)
-        return parse_security({name: value for name, value in settings.items() if is_security_setting(name)})
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not a properties file in UTF-8") from None
+        return Cluster(bootstrap, security=read_security(command_config))
     except ValueError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(str(error)) from None
 
 
 def new_app(help: str) -> typer.Typer:

@@ -6,11 +6,13 @@ import argparse
 import os
 import sys
 import time
+from pathlib import Path
 from typing import NoReturn
 
 from oncelog.client.addresses import parse_addresses
 from oncelog.client.connection import Connection
 from oncelog.client.errors import ClientError
+from oncelog.client.security.file import read_security
 from oncelog.protocol.errors import KafkaError
 
 TIMEOUT_S = 5.0
@@ -33,11 +35,18 @@ def run(argv: list[str]) -> int:
         default=os.environ.get("ONCELOG_BOOTSTRAP") or "localhost:9092",
         help="the broker (default: ONCELOG_BOOTSTRAP or localhost:9092)",
     )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        type=Path,
+        help="a properties file as Kafka's tools take it; its security.*, ssl.* and sasl.* settings are used",
+    )
     parser.add_argument("--timeout", metavar="SECONDS", type=float, default=TIMEOUT_S, help=f"default: {TIMEOUT_S:g}")
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing when the broker answers")
     try:
         options = parser.parse_args(argv)
         address = parse_addresses(options.bootstrap)[0]
+        security = read_security(options.command_config)
     except ValueError as error:
         print(f"oncelog ping: {error}", file=sys.stderr)
         return 2
@@ -45,7 +54,7 @@ def run(argv: list[str]) -> int:
         return 0
     started = time.monotonic()
     try:
-        with Connection(address, timeout_ms=max(1, int(options.timeout * 1000))) as connection:
+        with Connection(address, timeout_ms=max(1, int(options.timeout * 1000)), security=security) as connection:
             took_ms = (time.monotonic() - started) * 1000
             if not options.quiet:
                 print(f"{address} answers in {took_ms:.1f} ms and has {len(connection.versions)} APIs")

@@ -97,11 +97,12 @@ class ExactlyOnceSink:
         self._newest: Marker | None = None
         self._fence_due = True
         self._adopted = False
+        self._prepared_run = ""
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         columns = check_columns(batch.schema, self.options.topic)
-        _check_session(batch.sparkSession)
         query = read_query(batch.sparkSession, batch_id)
+        self._prepare_session(batch.sparkSession, query)
         self._claim(batch.sparkSession, query)
         try:
             self.last_report = self._run(batch.select(*columns), batch_id, query)
@@ -116,6 +117,13 @@ class ExactlyOnceSink:
             self._cluster.close()
 
     # -- before the batch ------------------------------------------------------------------------------------
+
+    def _prepare_session(self, spark: Any, query: QueryState) -> None:
+        """Once in a run of the query, whose batches share a session; a batch without a query has its own."""
+        if query.run_id and query.run_id == self._prepared_run:
+            return
+        prepare_session(spark)
+        self._prepared_run = query.run_id
 
     def _claim(self, spark: Any, query: QueryState) -> None:
         """Two queries of one application would fence each other for ever; the second is told so."""
@@ -317,7 +325,7 @@ def check_results(results: list[WriteResult]) -> list[WriteResult]:
     return results
 
 
-def _check_session(spark: Any) -> None:
+def prepare_session(spark: Any) -> None:
     if (spark.sparkContext.getConf().get("spark.speculation") or "false").lower() == "true":
         raise SinkError(
             "spark.speculation is on: a speculative copy of a task would abort every batch. Switch it off for this job"

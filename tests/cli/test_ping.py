@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.conftest import Run
@@ -21,7 +23,19 @@ def test_nobody_answers(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("args", [["-b", "host:x"], ["--nonsense"], ["--timeout", "soon"]])
+def test_security_settings_are_read_from_a_file(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=PLAINTEXT\nretries=3\n")
+    assert run("ping", "-q", "--command-config", str(file)) == (0, "", "")
+    file.write_text("security.protocol=SASL_PLAINTEXT\n")
+    result = run("ping", "--command-config", str(file))
+    assert result.code == 2
+    assert result.err.startswith(f"oncelog ping: {file}: sasl.mechanism is not set")
+
+
+@pytest.mark.parametrize(
+    "args", [["-b", "host:x"], ["--nonsense"], ["--timeout", "soon"], ["--command-config", "/no/such/file"]]
+)
 def test_wrong_usage_is_one_line(run: Run, args: list[str]) -> None:
     result = run("ping", *args)
     assert result.code == 2

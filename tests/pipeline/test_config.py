@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.config import ConfigError, EtlConfig, add_etl_flags, parse_etl
+from pipeline.config import ConfigError, EtlConfig, add_etl_flags, parse_etl, with_prefix
 
 pytest.importorskip("yaml", reason="needs the extra `pipeline`")
 
@@ -41,6 +42,38 @@ def test_a_file_says_the_same_and_flags_override_it(tmp_path: Path) -> None:
     assert config.sink_options == {"kafka.compression.type": "lz4", "kafka.batch.size": "1"}
 
 
+def test_kafkas_settings_are_for_source_and_sink_alike(tmp_path: Path) -> None:
+    properties = tmp_path / "client.properties"
+    properties.write_text("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nclient.id=x\n")
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        f"bootstrap: h:1\nfrom: a\nto: o\ntransactional-id: t\ncheckpoint: c\ncommand-config: {properties}\n"
+        "kafka: {sasl.mechanism: SCRAM-SHA-256, ssl.truststore.type: PEM}\n"
+    )
+    config = parse("--config", str(path), "--kafka", "ssl.truststore.type=PKCS12")
+    assert with_prefix(config.kafka) == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-256",
+        "kafka.ssl.truststore.type": "PKCS12",
+    }
+    assert with_prefix({"kafka.security.protocol": "SSL"}) == {"kafka.security.protocol": "SSL"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--kafka", "security.protocol=SSSL"], "kafka.security.protocol is 'SSSL'"),
+        (["--kafka", "sasl.jaas.config=x"], "kafka.sasl.jaas.config has no use"),
+        (["--sink-option", "kafka.acks=1"], "kafka.acks=1 would give up exactly-once"),
+    ],
+)
+def test_a_setting_of_the_sink_that_is_wrong_is_said_before_spark_starts(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert main(["etl", *NEEDED, "--from", "a", "--to", "o", *arguments]) == 2
+    assert re.match(f"etl: {words}.*\n$", capsys.readouterr().err)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -50,6 +83,8 @@ def test_a_file_says_the_same_and_flags_override_it(tmp_path: Path) -> None:
         ([*NEEDED, "--from", "a", "--sql", "x", "--function", "m:f"], "either --sql or --function"),
         ([*NEEDED, "--from", "a", "--sink-option", "x"], "not KEY=VALUE"),
         (["--config", "nowhere.yaml"], "cannot be read"),
+        ([*NEEDED, "--from", "a", "--command-config", "nowhere"], "--command-config: cannot read nowhere"),
+        ([*NEEDED, "--from", "a", "--kafka", "x"], "kafka: 'x' is not KEY=VALUE"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: list[str], words: str) -> None:

@@ -28,7 +28,7 @@ from pipeline.evidence import (
     wait_for_growth,
     wait_for_open_transaction,
 )
-from pipeline.report import Section, write_report
+from pipeline.report import Section, Totals, write_report
 
 ENDS = [{"in": {"0": 2}}, {"in": {"0": 4}}]
 
@@ -67,10 +67,14 @@ def test_batches_are_read_from_the_checkpoint(tmp_path: Path) -> None:
     assert batches_of_checkpoint(tmp_path) == ENDS
 
 
-def test_lag_of_a_source() -> None:
-    assert lag({"endOffset": {"t": {"0": 5, "1": 1}}, "latestOffset": {"t": {"0": 9, "1": 1}}}) == 4
-    assert lag({"endOffset": '{"t":{"0":5}}', "latestOffset": '{"t":{"0":9}}'}) == 4
-    assert lag({"endOffset": 5, "latestOffset": None}) == 0
+def test_lag_of_the_sources() -> None:
+    first = {"endOffset": {"t": {"0": 5, "1": 1}}, "latestOffset": {"t": {"0": 9, "1": 1}}}
+    second = {"endOffset": '{"t":{"0":5}}', "latestOffset": '{"t":{"0":6,"1":3}}'}
+    assert lag([first]) == 4
+    assert lag([first, second]) == 5
+    # So does a batch look that was planned before the query was started again: nobody has asked for the ends yet.
+    assert lag([first, {"endOffset": {"t": {"0": 5}}, "latestOffset": None}]) is None
+    assert lag([{"endOffset": 5, "latestOffset": 6}]) is None
 
 
 def test_aborted_records_are_found_in_the_log_itself() -> None:
@@ -112,10 +116,12 @@ def test_a_report_is_one_file_with_its_plots(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra `pipeline`")
     good, bad = judge(["0:0"], seen("0:0"), ["0:0"], set()), judge(["0:0"], seen("0:0", "0:0"), ["0:0", "0:0"], set())
     sections = [Section("good <one>", "a", good, 1, {0: (1, 0)}), Section("bad", "b", bad, 2, {0: (2, 5)}, ["note"])]
-    write_report(tmp_path / "deep" / "report.html", "A title", sections)
+    totals = Totals({"a<1>": "AT"}, {"a<1>": 10.5}, {"good <one>": {"a<1>": 10.5}, "bad": {"a<1>": 21.0}})
+    write_report(tmp_path / "deep" / "report.html", "A title", sections, totals=totals)
     text = (tmp_path / "deep" / "report.html").read_text()
     assert text.count("<svg") == 3
     assert "good &lt;one&gt;" in text
+    assert "a&lt;1&gt;<td>AT<td>10.50<td class=good>10.50<td class=bad>21.00" in text
     assert "Exactly once" in text
     assert "Not exactly once" in text
     assert "<script" not in text

@@ -12,7 +12,9 @@ import pytest
 
 from oncelog.client.cluster import Cluster
 from oncelog.client.consumer import Consumer
+from oncelog.client.offsets import Isolation
 from oncelog.client.producer import Producer
+from oncelog.spark import exactly_once_sink
 from oncelog.spark.datasource import OncelogDataSource
 
 pytestmark = [
@@ -64,17 +66,33 @@ def test_a_named_batch_job_writes_once(spark: Any, oncelog_servers: str, new_top
     ("columns", "changes", "words"),
     [
         (["id AS value"], {}, "it must be string or binary"),
+        (["CAST(id AS STRING) AS text"], {}, "no column `value`"),
+        (["CAST(id AS STRING) AS value", "CAST(7 AS INT) AS partition"], {}, "partition 7 is out of range"),
+        (["repeat('x', 2000000) AS value"], {}, "too large"),
         (["CAST(id AS STRING) AS value"], {"topic": "nowhere"}, "there is no topic 'nowhere'"),
         (["CAST(id AS STRING) AS value"], {"kafka.acks": "0"}, "give up exactly-once"),
         (["CAST(id AS STRING) AS value"], {"bootstrap": ""}, "bootstrap and transactional_id are needed"),
     ],
 )
-def test_what_is_wrong_is_said_before_the_job_runs(
+def test_what_is_wrong_is_said_before_anything_is_sent(
     spark: Any, oncelog_servers: str, new_topic: NewTopic, columns: list[str], changes: dict[str, str], words: str
 ) -> None:
-    settings = options(oncelog_servers, new_topic(oncelog_servers)) | changes
+    topic = new_topic(oncelog_servers)
+    settings = options(oncelog_servers, topic) | changes
     with pytest.raises(Exception, match=words):
         spark.range(3).selectExpr(*columns).write.format("oncelog").options(**settings).mode("append").save()
+    with Cluster(oncelog_servers) as cluster:
+        assert list(Consumer(cluster, topic, isolation=Isolation.READ_UNCOMMITTED).records(follow=False)) == []
+
+
+def test_a_job_and_a_stream_cannot_share_an_id(spark: Any, oncelog_servers: str, new_topic: NewTopic) -> None:
+    topic = new_topic(oncelog_servers)
+    settings = options(oncelog_servers, topic)
+    rows = spark.range(5).selectExpr("CAST(id AS STRING) AS value")
+    exactly_once_sink(oncelog_servers, transactional_id=settings["transactional_id"], topic=topic)(rows, 0)
+    with pytest.raises(Exception, match="use another one, or the option adopt"):
+        rows.write.format("oncelog").options(**settings).mode("append").save()
+    assert len(read(oncelog_servers, topic, 5)) == 5
 
 
 def test_a_stream_recognises_a_batch_that_was_committed(

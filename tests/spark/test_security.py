@@ -1,11 +1,13 @@
-"""The sink with Kafka's security settings. Only the last test starts Spark."""
+"""The sink and the job with Kafka's security settings. Only the last two tests start Spark."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import itertools
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,14 +15,20 @@ import pytest
 from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
 from oncelog.client.consumer import Consumer, Start
+from oncelog.client.producer import Producer
 from oncelog.client.security.options import parse_security
 from oncelog.spark import SinkError, exactly_once_sink
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.options import SinkOptions, parse_options
 from oncelog.spark.transaction import Transactions
+from pipeline.audit import audit
+from pipeline.chaos import ROOT
+from pipeline.config import add_etl_flags, parse_etl
+from pipeline.etl import make_sink, start_query
 from tests.client.security.secured import Secured
 
 SECRET = "s3cret"
+TRACE = ROOT / "pipeline" / "sql" / "trace.sql"
 JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="{SECRET}";'
 SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS}
 
@@ -88,3 +96,27 @@ def test_a_batch_of_spark(secured: Secured, spark: Any) -> None:
         records = Consumer(cluster, "secured", start=Start.earliest()).records(follow=True)
         consumed = itertools.islice(records, 20)
         assert sorted(int(each.record.value or b"") for each in consumed) == list(range(20))
+
+
+@pytest.mark.java
+@pytest.mark.spark
+def test_the_job_and_its_audit(secured: Secured, spark: Any, tmp_path: Path) -> None:
+    # Java's client does not recognise the kind of a file by itself.
+    settings = secured.settings("BOTH", "SCRAM-SHA-512") | {"ssl.truststore.type": "PEM"}
+    properties, bootstrap = tmp_path / "client.properties", str(secured.address("BOTH"))
+    properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    with Cluster(bootstrap, security=parse_security(settings)) as cluster:
+        for topic in ("job-in", "job-out"):
+            Admin(cluster).create_topic(topic, partitions=2)
+        with Producer(cluster) as producer:
+            for number in range(30):
+                producer.produce("job-in", b"%d" % number)
+    parser = argparse.ArgumentParser()
+    add_etl_flags(parser)
+    arguments = ["--bootstrap", bootstrap, "--from", "job-in", "--to", "job-out", "--sql", str(TRACE)]
+    arguments += ["--transactional-id", "job", "--checkpoint", str(tmp_path / "checkpoint"), "--available-now"]
+    config = parse_etl(parser.parse_args([*arguments, "--command-config", str(properties)]))
+    assert start_query(spark, config, make_sink(config)).awaitTermination(200)
+    (found,) = audit(spark, bootstrap, "job-in", ["job-out"], "CAST(value AS STRING)", settings)
+    assert found.verdict.exactly_once
+    assert found.verdict.expected == 30

@@ -137,6 +137,11 @@ def test_bad_rows_are_refused_before_anything_is_sent(
     assert read(oncelog_servers, topic, Isolation.READ_UNCOMMITTED) == []
 
 
+def test_the_column_of_topics_has_names(spark: Any, oncelog_servers: str) -> None:
+    with pytest.raises(SinkError, match="`topic` is bigint; it must be string"):
+        new_sink(oncelog_servers, None)(spark.range(3).selectExpr("CAST(id AS STRING) AS value", "id AS topic"), 0)
+
+
 def test_topics_are_not_created(spark: Any, servers: str) -> None:
     rows = spark.range(3).selectExpr("CAST(id AS STRING) AS value")
     with pytest.raises(SinkError, match="there is no topic 'nowhere'"):
@@ -252,8 +257,12 @@ def test_speculation_is_refused(spark: Any, servers: str, monkeypatch: pytest.Mo
         new_sink(servers, "any")(rows, 0)
 
 
-def test_a_stream_from_topic_to_topic(spark: Any, servers: str, new_topic: NewTopic, checkpoint: str) -> None:
+def test_a_stream_from_topic_to_topic(
+    spark: Any, servers: str, new_topic: NewTopic, checkpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source, target = new_topic(servers, 2), new_topic(servers, 3)
+    prepared = []
+    monkeypatch.setattr("oncelog.spark.sink.prepare_session", prepared.append)
     fill(servers, source, 0, 500)
     sink = new_sink(servers, target)
     run_stream(spark, servers, source, sink, checkpoint)
@@ -263,6 +272,8 @@ def test_a_stream_from_topic_to_topic(spark: Any, servers: str, new_topic: NewTo
     assert sorted(value or b"" for _, value in read(servers, target, count=700)) == sorted(
         b"%d" % n for n in range(700)
     )
+    # Two runs, the first of several batches.
+    assert len(prepared) == 2
     # The group of the same name shows how far the query is.
     offsets = committed(servers, sink)
     assert sum(each.offset for each in offsets.values()) == 700
@@ -306,7 +317,8 @@ def fill(servers: str, topic: str, start: int, end: int) -> None:
 
 def run_stream(spark: Any, servers: str, source: str, sink: ExactlyOnceSink, checkpoint: str) -> None:
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", source)
-    rows = reader.option("startingOffsets", "earliest").load().select("key", "value")
+    reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 300)
+    rows = reader.load().select("key", "value")
     writer = rows.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
     query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(200)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -77,6 +78,23 @@ def test_by_time(spark: Any, servers: str, topic: str) -> None:
     assert batch(spark, servers, subscribe=topic, **options) == [90, 91, 92, 93, 94]
     by_partition = json.dumps({topic: {"0": T0 + 98_000, "1": T0 + 97_000}})
     assert batch(spark, servers, subscribe=topic, startingOffsetsByTimestamp=by_partition) == [97, 98, 99]
+    ends = json.dumps({topic: {"0": T0 + 3_000, "1": T0 + 2_000}})
+    assert batch(spark, servers, subscribe=topic, endingOffsetsByTimestamp=ends) == [0, 1, 2]
+    # A time after the last record is the end of the partition.
+    late = json.dumps({topic: {"0": T0 + 500_000, "1": T0 + 1_500}})
+    assert batch(spark, servers, subscribe=topic, endingOffsetsByTimestamp=late) == sorted([1, *range(0, 100, 2)])
+
+
+def test_a_stream_begins_by_offset_or_time(spark: Any, servers: str, topic: str, checkpoint: str) -> None:
+    starts = json.dumps({topic: {"0": 48, "1": -1}})
+    assert stream(spark, servers, f"{checkpoint}-1", subscribe=topic, startingOffsets=starts) == [96, 98]
+    assert stream(spark, servers, f"{checkpoint}-2", subscribe=topic, startingTimestamp=T0 + 97_000) == [97, 98, 99]
+    # Nothing is as late as this in partition 1, which is an error unless one says what to do.
+    by_time = {"startingOffsetsByTimestamp": json.dumps({topic: {"0": T0 + 97_500, "1": T0 + 99_500}})}
+    with pytest.raises(Exception, match="No offset matched"):
+        stream(spark, servers, f"{checkpoint}-3", subscribe=topic, **by_time)
+    by_time["startingOffsetsByTimestampStrategy"] = "latest"
+    assert stream(spark, servers, f"{checkpoint}-4", subscribe=topic, **by_time) == [98]
 
 
 def test_more_tasks_than_partitions(spark: Any, servers: str, topic: str) -> None:
@@ -105,6 +123,7 @@ def test_by_pattern_with_a_topic_that_comes_later(
             with Producer(cluster) as producer:
                 producer.produce(f"{prefix}-{number}", b"%d" % number)
             assert stream(spark, servers, checkpoint, **options) == [number]
+    assert batch(spark, servers, subscribePattern=f"{prefix}-.*") == [0, 1]
 
 
 def test_read_committed_over_aborted_transactions_and_markers_at_the_end(
@@ -134,10 +153,25 @@ def test_records_that_are_gone(spark: Any, servers: str, topic: str, checkpoint:
     options = {"subscribe": topic, "startingOffsets": json.dumps({topic: {"0": 0, "1": 0}})}
     with Cluster(servers) as cluster:
         delete_records(cluster, topic, 0, 30)
-    tolerant = stream(spark, servers, checkpoint, failOnDataLoss="false", **options)
-    assert tolerant == sorted([*range(60, 100, 2), *range(1, 100, 2)])
+    left = sorted([*range(60, 100, 2), *range(1, 100, 2)])
+    assert stream(spark, servers, checkpoint, failOnDataLoss="false", **options) == left
+    assert batch(spark, servers, failOnDataLoss="false", **options) == left
+    for read in (batch, partial(stream, checkpoint=f"{checkpoint}-strict")):
+        with pytest.raises(Exception, match=r"(?i)data|offset"):
+            read(spark, servers, failOnDataLoss="true", **options)
+
+
+def test_records_that_went_while_a_stream_was_down(spark: Any, servers: str, topic: str, checkpoint: str) -> None:
+    options = {"subscribe": topic, "startingOffsets": "earliest"}
+    assert stream(spark, servers, checkpoint, **options) == list(range(100))
+    with Cluster(servers) as cluster:
+        with Producer(cluster) as producer:
+            for number in range(100, 110):
+                producer.produce(topic, b"%d" % number, partition=number % 2)
+        delete_records(cluster, topic, 0, 53)
     with pytest.raises(Exception, match=r"(?i)data|offset"):
-        stream(spark, servers, checkpoint + "-strict", failOnDataLoss="true", **options)
+        stream(spark, servers, checkpoint, failOnDataLoss="true", **options)
+    assert stream(spark, servers, checkpoint, failOnDataLoss="false", **options) == [101, 103, 105, 106, 107, 108, 109]
 
 
 def write_transaction(servers: str, topic: str, numbers: range, *, commit: bool) -> None:

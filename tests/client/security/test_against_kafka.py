@@ -116,6 +116,7 @@ def test_the_command_line_takes_a_file_of_kafkas_tools(
     arguments = ["-b", str(secured.address("BOTH")), "--command-config", str(file)]
     assert main(["topics", "create", "by-command", *arguments]) == 0
     assert main(["topics", "list", *arguments]) == 0
+    assert main(["ping", "-q", *arguments]) == 0
     assert "by-command" in capfd.readouterr().out
     file.write_text("security.protocol=SASL_PLAINTEXT\n")
     assert main(["topics", "list", *arguments]) == 2
