@@ -23,9 +23,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from crc32c import crc32c
-
 from oncelog.broker.log.producer_entry import ProducerBatch, ProducerEntry
+from oncelog.protocol.records.checksum import crc32c
 
 VERSION = 1
 _HEAD = struct.Struct(">hI")

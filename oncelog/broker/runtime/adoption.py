@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.record_codec import decode_record, record_types
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.metadata.cluster_plans import PRODUCER_IDS_PER_BLOCK, plan_bootstrap
 from oncelog.broker.metadata.image import INTERNAL_TOPICS
@@ -28,7 +28,6 @@ from oncelog.broker.metadata.keys import (
 from oncelog.broker.metadata.plan import Plan, compare_written
 from oncelog.broker.metadata.store import Put
 from oncelog.broker.metadata.topic_names import CLUSTER_METADATA_TOPIC
-from oncelog.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 from oncelog.protocol.primitives import uuid_text
 from oncelog.protocol.records.batch import iter_headers
 from oncelog.protocol.records.record import iter_records
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TRANSACTIONS = record_types((TransactionLogKey, TransactionLogValue))
 _READ_BYTES = 1 << 20
 
 
@@ -122,14 +120,24 @@ def _producer_ids(log: PartitionLog) -> list[int]:
     """Of the producers that the log remembers and, in the log of transactions, of those that it is about."""
     ids = [entry.producer_id for entry in log.active_producers()]
     if log.topic == "__transaction_state":
-        offset = log.log_start_offset
-        while offset < log.end_offset:
-            found = log.read(offset, size_bytes_max=_READ_BYTES, end_offset=log.end_offset)
-            for position, header in iter_headers(found.records):
-                batch = memoryview(found.records)[position : position + header.size_bytes]
-                for record in () if header.is_control else iter_records(batch):
-                    decoded = decode_record(_TRANSACTIONS, record.key or b"", record.value)
-                    if decoded is not None and isinstance(decoded.value, TransactionLogValue):
-                        ids += (decoded.value.producer_id, decoded.value.next_producer_id)
-            offset = found.next_offset
+        ids += _transactional_ids(log)
     return ids
+
+
+def _transactional_ids(log: PartitionLog) -> Iterator[int]:
+    # Not needed for the start of a broker that has nothing to take over.
+    from oncelog.broker.coordinator.record_codec import decode_record, record_types
+    from oncelog.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
+
+    types = record_types((TransactionLogKey, TransactionLogValue))
+    offset = log.log_start_offset
+    while offset < log.end_offset:
+        found = log.read(offset, size_bytes_max=_READ_BYTES, end_offset=log.end_offset)
+        for position, header in iter_headers(found.records):
+            batch = memoryview(found.records)[position : position + header.size_bytes]
+            for record in () if header.is_control else iter_records(batch):
+                decoded = decode_record(types, record.key or b"", record.value)
+                if decoded is not None and isinstance(decoded.value, TransactionLogValue):
+                    yield decoded.value.producer_id
+                    yield decoded.value.next_producer_id
+        offset = found.next_offset

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from oncelog.broker.coordinator.contract import Coordinator, Result
 from oncelog.broker.coordinator.java_order import java_hash
 from oncelog.broker.metadata.topic_plans import NewTopic
-from oncelog.broker.runtime.shard import Shard
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from oncelog.broker.replica.manager import ReplicaManager
     from oncelog.broker.runtime.clock import Clock
     from oncelog.broker.runtime.metadata import MetadataRuntime
+    from oncelog.broker.runtime.shard import Shard
 
 logger = logging.getLogger(__name__)
 
@@ -148,6 +148,8 @@ class CoordinatorHost(Generic[C]):
                 partition = self._partitions.leader(self._topic.name, index)
             except KafkaError as error:
                 raise KafkaError(ErrorCode.NOT_COORDINATOR, error.message) from None
+            from oncelog.broker.runtime.shard import Shard
+
             shard = Shard(lambda: self._make_coordinator(index), partition, self._clock, self._perform)
             self._shards[index] = shard
             shard.start_loading()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 from oncelog.broker.coordinator.assignors import ASSIGNORS
 from oncelog.broker.coordinator.contract import Result
 from oncelog.broker.coordinator.group import GroupSettings
-from oncelog.broker.coordinator.groups import GroupCoordinator
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.coordinators import CoordinatorHost
 from oncelog.broker.runtime.topics import create_topics, replicated
@@ -19,6 +18,7 @@ from oncelog.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from oncelog.broker.config import BrokerConfig
+    from oncelog.broker.coordinator.groups import GroupCoordinator
     from oncelog.broker.metadata.image import MetadataImage
     from oncelog.broker.runtime.services import Services
     from oncelog.broker.runtime.shard import Shard
@@ -48,12 +48,18 @@ def make_group_host(services: Services) -> CoordinatorHost[GroupCoordinator]:
     )
     settings = SettingsInForce(services)
 
+    def make_coordinator(_: int) -> GroupCoordinator:
+        # Loaded for the first group, since it is a tenth of what a broker would have to load at its start.
+        from oncelog.broker.coordinator.groups import GroupCoordinator
+
+        return GroupCoordinator(settings, lambda: services.metadata.image)
+
     def with_replicas(topic: NewTopic) -> NewTopic:
         return replicated(services, topic, config.int("offsets.topic.replication.factor"))
 
     host = CoordinatorHost(
         topic,
-        lambda _: GroupCoordinator(settings, lambda: services.metadata.image),
+        make_coordinator,
         broker_id=services.broker_id,
         metadata=services.metadata,
         partitions=services.partitions,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
 from oncelog.broker.coordinator.transactions.memory import LastSeen
 from oncelog.broker.coordinator.transactions.requests import TransactionSettings
 from oncelog.broker.metadata.topic_plans import NewTopic
@@ -13,6 +12,7 @@ from oncelog.broker.runtime.coordinators import CoordinatorHost
 from oncelog.broker.runtime.topics import create_topics, replicated
 
 if TYPE_CHECKING:
+    from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
     from oncelog.broker.runtime.services import Services
     from oncelog.broker.runtime.txn_markers import MarkerWriter
 
@@ -45,9 +45,16 @@ def make_transaction_host(services: Services, markers: MarkerWriter) -> Coordina
         return topic._replace(configs=[*topic.configs, ("min.insync.replicas", str(in_sync_count_min))])
 
     seen: defaultdict[int, dict[str, LastSeen]] = defaultdict(dict)
+
+    def make_coordinator(index: int) -> TransactionCoordinator:
+        # Loaded for the first transaction; a broker starts faster without it.
+        from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
+
+        return TransactionCoordinator(settings, seen[index])
+
     return CoordinatorHost(
         topic,
-        lambda index: TransactionCoordinator(settings, seen[index]),
+        make_coordinator,
         broker_id=services.broker_id,
         metadata=services.metadata,
         partitions=services.partitions,

@@ -27,9 +27,8 @@ import struct
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from crc32c import crc32c
-
 from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.checksum import crc32c
 from oncelog.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, Compression, compress, decompress
 from oncelog.protocol.records.varint import append_varint
 
