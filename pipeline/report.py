@@ -55,10 +55,10 @@ def write_report(
 ) -> None:
     parts = [f"<h1>{html.escape(title)}</h1>", *(f"<p class=note>{html.escape(note)}</p>" for note in notes)]
     parts += [_verdicts_table(sections), _overview_plot(sections)]
-    if totals is not None:
-        parts.append(_totals_table(totals))
     for section in sections:
         parts += _section(section)
+    if totals is not None:
+        parts.append(_totals_table(totals))
     text = "\n".join(parts)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
@@ -109,8 +109,7 @@ def _totals_table(totals: Totals) -> str:
         rows.append(f"<tr><td>{html.escape(account)}<td>{country}<td>{paid:,.2f}{cells}")
     return (
         "<h2>What each account has paid</h2><p>As a reader of the input, and of each output, adds it up.</p>"
-        f"<details open><summary>{len(rows)} accounts</summary>"
-        f"<table><tr><th>account<th>country<th>payments{head}{''.join(rows)}</table></details>"
+        f"<table><tr><th>account<th>country<th>payments{head}{''.join(rows)}</table>"
     )
 
 
