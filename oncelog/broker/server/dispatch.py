@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.handlers import APIS, Api
 from oncelog.broker.runtime.context import NO_REPLY, RequestContext
+from oncelog.broker.server.begun import Begun, begin
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.compiler import Parts, decode, encode_into
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -117,9 +118,11 @@ class Dispatcher:
         header = encode_response_header(key, correlation_id, flexible)
         try:
             result = route.handle(request, context)
+            if type(result) is not route.response and inspect.iscoroutine(result):
+                result = begin(result)
         except Exception as error:
             result = self._error_message(route, request, context, error, reply)
-        if inspect.isawaitable(result):
+        if type(result) is not route.response and inspect.isawaitable(result):
             self._wait(result, route, request, context, header, reply)
         else:
             self._finish(result, header, context, reply)
@@ -151,6 +154,8 @@ class Dispatcher:
         def settled(done: asyncio.Future[Any]) -> None:
             self._waiting.discard(done)
             if done.cancelled():
+                if isinstance(result, Begun):
+                    result.close()
                 reply.fail(f"{route.api.key.camel} was given up")
                 return
             error = done.exception()

@@ -1,0 +1,90 @@
+"""Coroutines that begin at once: what they return, raise and are told is what a task would have had."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from oncelog.broker.server.begun import Begun, begin
+
+
+async def test_what_does_not_wait_is_done_at_once() -> None:
+    async def answer() -> int:
+        return 42
+
+    assert begin(answer()) == 42
+
+
+async def test_what_fails_before_it_waits_fails_at_once() -> None:
+    async def refuse() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        begin(refuse())
+
+
+async def test_the_rest_runs_when_what_it_waits_for_is_there() -> None:
+    first: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def add() -> int:
+        value = await first
+        await asyncio.sleep(0)
+        return value + await asyncio.to_thread(lambda: 1)
+
+    rest = begin(add())
+    assert isinstance(rest, Begun)
+    task = asyncio.ensure_future(rest)
+    first.set_result(41)
+    assert await task == 42
+
+
+async def test_a_failure_while_waiting_reaches_the_coroutine_and_may_be_handled_there() -> None:
+    first: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def handle() -> str:
+        try:
+            await first
+        except ValueError as error:
+            return str(error)
+        return "nothing"
+
+    rest = begin(handle())
+    assert isinstance(rest, Begun)
+    first.set_exception(ValueError("late"))
+    assert await rest == "late"
+
+
+async def test_a_cancelled_task_cancels_the_coroutine() -> None:
+    told: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            raise
+
+    rest = begin(wait())
+    assert isinstance(rest, Begun)
+    task = asyncio.ensure_future(rest)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told == ["cancelled"]
+
+
+async def test_one_that_is_given_up_before_it_was_awaited_cleans_up() -> None:
+    told: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            told.append("cleaned up")
+
+    rest = begin(wait())
+    assert isinstance(rest, Begun)
+    rest.close()
+    assert told == ["cleaned up"]
