@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import logging
 import os
 import resource
@@ -37,6 +38,8 @@ EXIT_BAD_SETTING = 2
 def run(argv: list[str], make_app: Callable[[BrokerConfig], BrokerApp] | None = None) -> int:
     """`make_app` is for tests, which run a broker that they can control."""
     options = _parser().parse_args(argv)
+    # What is loaded for the start stays: there is no garbage to look for until then, nor ever among it.
+    gc.disable()
     logging.basicConfig(
         level=options.log_level.upper(),
         stream=sys.stderr,
@@ -114,6 +117,8 @@ async def _serve(app: BrokerApp) -> int:
         loop.add_signal_handler(signal_number, stopping.set)
     await app.start()
     _announce(app)
+    gc.freeze()
+    gc.enable()
     await stopping.wait()
     await app.stop()
     return 0
