@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from oncelog.broker.log.disk import StorageError
-from oncelog.broker.runtime.flusher import PARTITIONS_AT_ONCE, Flusher
+from oncelog.broker.runtime.flusher import ON_LOOP_SECONDS_MAX, PARTITIONS_AT_ONCE, ROUNDS_BETWEEN_TRIALS, Flusher, Pace
 
 
 class FakeTicket:
@@ -51,8 +53,15 @@ class FakePartition:
         self.failures.append(error)
 
 
-async def test_what_is_marked_while_a_round_runs_gathers_for_the_next() -> None:
-    flusher, partition = Flusher(), FakePartition()
+@pytest.fixture(params=[0, math.inf], ids=["in threads", "on the loop"])
+async def flusher(request: pytest.FixtureRequest) -> AsyncIterator[Flusher]:
+    flusher = Flusher(on_loop_seconds_max=request.param)
+    yield flusher
+    flusher.close()
+
+
+async def test_what_is_marked_while_a_round_runs_gathers_for_the_next(flusher: Flusher) -> None:
+    partition = FakePartition()
     for _ in range(100):
         flusher.mark_dirty(partition)
     await flusher.drain()
@@ -60,33 +69,29 @@ async def test_what_is_marked_while_a_round_runs_gathers_for_the_next() -> None:
     flusher.mark_dirty(partition)
     await flusher.drain()
     assert partition.flushed_count == 2
-    flusher.close()
 
 
-async def test_a_sync_that_fails_concerns_its_partition_alone() -> None:
-    flusher, good, bad = Flusher(), FakePartition(), FakePartition()
+async def test_a_sync_that_fails_concerns_its_partition_alone(flusher: Flusher) -> None:
+    good, bad = FakePartition(), FakePartition()
     bad.log.failure = StorageError("the disk is gone")
     flusher.mark_dirty(bad)
     flusher.mark_dirty(good)
     await flusher.drain()
     assert [str(error) for error in bad.failures] == ["the disk is gone"]
     assert good.flushed_count == 1
-    flusher.close()
 
 
-async def test_a_bug_in_one_partition_keeps_no_other_waiting() -> None:
-    flusher, good, bad = Flusher(), FakePartition(), FakePartition()
+async def test_a_bug_in_one_partition_keeps_no_other_waiting(flusher: Flusher) -> None:
+    good, bad = FakePartition(), FakePartition()
     bad.log.failure = ValueError("a bug")
     flusher.mark_dirty(bad)
     flusher.mark_dirty(good)
     await flusher.drain()
     assert len(bad.failures) == 1
     assert good.flushed_count == 1
-    flusher.close()
 
 
-async def test_many_partitions_do_not_hold_their_files_at_the_same_time() -> None:
-    flusher = Flusher()
+async def test_many_partitions_do_not_hold_their_files_at_the_same_time(flusher: Flusher) -> None:
     partitions = [FakePartition() for _ in range(2 * PARTITIONS_AT_ONCE + 1)]
     under_way: set[FakeLog] = set()
     counts = []
@@ -107,11 +112,10 @@ async def test_many_partitions_do_not_hold_their_files_at_the_same_time() -> Non
     await flusher.drain()
     assert max(counts) == PARTITIONS_AT_ONCE
     assert all(partition.flushed_count == 1 for partition in partitions)
-    flusher.close()
 
 
-async def test_what_nobody_waits_for_stays_out_of_the_way() -> None:
-    flusher, awaited, other = Flusher(), FakePartition(), FakePartition()
+async def test_what_nobody_waits_for_stays_out_of_the_way(flusher: Flusher) -> None:
+    awaited, other = FakePartition(), FakePartition()
     flusher.mark_dirty(other)
     flusher.mark_dirty(awaited, awaited=True)
     while not awaited.flushed_count:
@@ -120,16 +124,47 @@ async def test_what_nobody_waits_for_stays_out_of_the_way() -> None:
     # It comes by itself.
     while not other.flushed_count:
         await asyncio.sleep(0)
-    flusher.close()
 
 
-async def test_who_begins_to_wait_is_served_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_begins_to_wait_is_served_at_once(flusher: Flusher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oncelog.broker.runtime.flusher.PUT_OFF_SECONDS", 1e6)
-    flusher, partition, clean = Flusher(), FakePartition(), FakePartition()
+    partition, clean = FakePartition(), FakePartition()
     flusher.mark_dirty(partition)
     flusher.hurry(clean)
     flusher.hurry(partition)
     while not partition.flushed_count:
         await asyncio.sleep(0)
     assert clean.flushed_count == 0
+
+
+def test_the_pace_of_a_fast_disk_survives_a_slow_sync_but_not_a_slow_disk() -> None:
+    pace = Pace()
+    assert pace.seconds > ON_LOOP_SECONDS_MAX, "an unknown disk is taken to be slow"
+    for _ in range(100):
+        pace.note(0.0001)
+    pace.note(0.1)
+    assert pace.seconds <= ON_LOOP_SECONDS_MAX
+    for _ in range(10):
+        pace.note(0.1)
+    assert pace.seconds > ON_LOOP_SECONDS_MAX
+
+
+async def test_a_slow_disk_is_left_to_threads_and_tried_again() -> None:
+    flusher, partition = Flusher(), FakePartition()
+    threads: list[threading.Thread] = []
+
+    class NotedTicket(FakeTicket):
+        def run(self) -> None:
+            threads.append(threading.current_thread())
+            flusher._pace.seconds = 1.0
+
+    partition.log.begin_flush = lambda: NotedTicket(partition.log)
+    for _ in range(2 * ROUNDS_BETWEEN_TRIALS):
+        flusher.mark_dirty(partition)
+        await flusher.drain()
     flusher.close()
+    own = threading.current_thread()
+    assert [round for round, thread in enumerate(threads, 1) if thread is own] == [
+        ROUNDS_BETWEEN_TRIALS,
+        2 * ROUNDS_BETWEEN_TRIALS,
+    ]
