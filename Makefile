@@ -78,9 +78,10 @@ pipeline-measure: $(STAMP)-pipeline ## Rows per second of the exactly-once sink 
 	@sh conformance/reference/ensure_java.sh
 	$(BIN)/python -m pipeline measure
 
-conformance: setup-dev ## The same scenarios against Apache Kafka and Oncelog; writes conformance/CARD.md
+# All of it has Spark among its clients; one of the others can do without.
+conformance: $(STAMP)-$(if $(filter-out spark,$(CLIENT)),dev,pipeline) ## Compare with Apache Kafka; writes conformance/CARD.md (CLIENT=sarama: one part)
 	@sh conformance/reference/ensure_java.sh
-	$(BIN)/python -m conformance card
+	$(BIN)/python -m conformance card $(if $(CLIENT),--client $(CLIENT))
 
 bench: $(STAMP)-bench ## Side by side with Apache Kafka and others; writes bench/RESULTS.md (BENCH_MINUTES=25)
 	@sh conformance/reference/ensure_java.sh

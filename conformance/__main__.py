@@ -26,16 +26,20 @@ from conformance.card import (
     judge_wire,
     render,
     settings_of,
+    tell_cell,
 )
 from conformance.cells import Seat, Table
+from conformance.client_log import begin_client_log
 from conformance.clients import CLIENTS
 from conformance.files.checks import run_checks
+from conformance.reference.processes import end_children
 from conformance.scenarios import SCENARIOS
 from conformance.scenarios.run import attempt
 from conformance.wire.compare import gaps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
     from conformance.client import Json
     from conformance.wire.compare import Report
@@ -47,15 +51,25 @@ CARD = Path(__file__).with_name("CARD.md")
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     commands = {"run": _run, "compare": _compare, "wire": _wire, "files": _files, "card": _card}
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    begin_client_log()
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         return commands[options.command](options)
     except KeyboardInterrupt:
-        # By then the brokers and the clients that were started are stopped.
-        print("interrupted", file=sys.stderr)
+        # By then the brokers are stopped, and so are the clients of those threads that came to their end.
+        end_children()
+        print("interrupted: all that was started is stopped, and no card is written", file=sys.stderr)
         return 130
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, _: FrameType | None) -> None:
+    """Once: to stop a broker in order takes seconds, in which an impatient second signal would leave it behind."""
+    signal.signal(number, signal.SIG_IGN)
+    print("stopping the brokers and clients …", file=sys.stderr, flush=True)
+    raise KeyboardInterrupt
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -98,7 +112,7 @@ def _wire(options: argparse.Namespace) -> int:
 
 
 def _files(_: argparse.Namespace) -> int:
-    return _conclude(_without_stale(judge_clients(run_checks(_tell))))
+    return _conclude(_without_stale(judge_clients(run_checks(partial(tell_cell, tell=_tell)))))
 
 
 def _card(options: argparse.Namespace) -> int:
@@ -111,7 +125,7 @@ def _card(options: argparse.Namespace) -> int:
         cells += compare_applications([name for name in chosen if name in APPLICATIONS], _tell)
     if not whole:
         return _conclude(_without_stale(judge_clients(cells)))
-    cells += run_checks(_tell)
+    cells += run_checks(partial(tell_cell, tell=_tell))
     clients = judge_clients(cells)
     report = compare_wire("*", _tell)
     wire = judge_wire(report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from conformance.reference.kafka import ApacheKafka
@@ -35,24 +36,45 @@ def open_broker(name: str, settings: Mapping[str, str] | None = None) -> Abstrac
 
 @contextmanager
 def _apache(settings: Mapping[str, str] | None) -> Iterator[Running]:
-    with ApacheKafka(settings) as kafka:
+    with ApacheKafka(settings) as kafka, _taking_turns() as turn:
 
         def crash() -> None:
             kafka.kill()
             kafka.start()
 
-        yield Running(kafka.bootstrap_servers, crash, kafka.restart)
+        yield Running(kafka.bootstrap_servers, turn(crash), turn(kafka.restart))
 
 
 @contextmanager
 def _oncelog(settings: Mapping[str, str] | None) -> Iterator[Running]:
-    with Broker(settings, subprocess=True) as broker:
+    with Broker(settings, subprocess=True) as broker, _taking_turns() as turn:
 
         def crash() -> None:
             broker.kill()
             broker.start()
 
-        yield Running(broker.bootstrap_servers, crash, broker.restart)
+        yield Running(broker.bootstrap_servers, turn(crash), turn(broker.restart))
+
+
+@contextmanager
+def _taking_turns() -> Iterator[Callable[[Callable[[], None]], Callable[[], None]]]:
+    """A scenario's thread that is left alone by Ctrl-C must not start a broker that was just stopped for good."""
+    lock, over = Lock(), False
+
+    def turn(change: Callable[[], None]) -> Callable[[], None]:
+        def guarded() -> None:
+            with lock:
+                if over:
+                    raise RuntimeError("the harness has ended")
+                change()
+
+        return guarded
+
+    try:
+        yield turn
+    finally:
+        with lock:
+            over = True
 
 
 @contextmanager

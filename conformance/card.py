@@ -53,9 +53,8 @@ def compare_clients(
         for client in clients:
             with closing(Table(client, expected, actual)) as table:
                 for scenario in scenarios:
-                    cell = table.compare(scenario, fast=fast)
-                    tell(_line(cell))
-                    results.append(cell)
+                    results.append(table.compare(scenario, fast=fast))
+                    tell_cell(results[-1], tell)
     return results
 
 
@@ -72,13 +71,18 @@ def compare_applications(names: Sequence[str], tell: Callable[[str], None]) -> l
     with open_both() as (expected, actual):
         for name in names:
             results.append(compare_application(name, expected, actual))
-            tell(_line(results[-1]))
+            tell_cell(results[-1], tell)
     return results
 
 
-def _line(cell: CellResult) -> str:
-    state = f"skipped: {cell.skipped}" if cell.skipped else f"{len(cell.found)} differences"
-    return f"{cell.client}, {cell.scenario}: {state} ({cell.seconds:.0f} s)"
+def tell_cell(cell: CellResult, tell: Callable[[str], None]) -> None:
+    """As soon as it is known: a whole run takes most of an hour."""
+    unlisted = judge_clients([cell]).unlisted
+    state = f"skipped: {cell.skipped}" if cell.skipped else f"{len(cell.found) - len(unlisted)} listed differences"
+    red = f", {len(unlisted)} RED" if unlisted else ""
+    tell(f"{cell.client}, {cell.scenario}: {state}{red} ({cell.seconds:.0f} s)")
+    for found in unlisted:
+        tell(f"  {found}")
 
 
 def judge_clients(cells: list[CellResult]) -> Verdict:

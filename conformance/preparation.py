@@ -10,13 +10,15 @@ from conformance.client import ClientError, wait_until
 from conformance.wire.link import Link
 from oncelog.protocol.messages import alter_client_quotas as quotas
 from oncelog.protocol.messages import create_topics as topics
-from oncelog.protocol.messages import find_coordinator, init_producer_id, offset_fetch
+from oncelog.protocol.messages import find_coordinator, init_producer_id, list_offsets, offset_fetch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _CREATE_TOPICS_VERSION = 7
 _ALTER_QUOTAS_VERSION = 1
+_LIST_OFFSETS_VERSION = 7
+_LATEST = -1
 _COORDINATORS = (0, 1)
 """Of groups and of transactions."""
 
@@ -32,6 +34,23 @@ def create_topic(address: str, name: str, *, partitions: int = 1, configs: Mappi
         (result,) = link.ask(topics.CreateTopicsRequest(topics=[topic]), _CREATE_TOPICS_VERSION).topics
     if result.error_code:
         raise ClientError(f"error code {result.error_code}")
+
+
+def wait_for_end(address: str, topic: str, offset: int) -> None:
+    """Kafka answers the end of a transaction before its markers are written; what follows must come behind them.
+
+    Not by the client: some can only be told where committed records end.
+    """
+    partition = list_offsets.ListOffsetsPartition(partition_index=0, timestamp=_LATEST)
+    wanted = list_offsets.ListOffsetsTopic(name=topic, partitions=[partition])
+    request = list_offsets.ListOffsetsRequest(replica_id=-1, topics=[wanted])
+
+    def has_come() -> bool:
+        (found,) = link.ask(request, _LIST_OFFSETS_VERSION).topics
+        return bool(found.partitions[0].offset == offset)
+
+    with closing(Link(address)) as link:
+        wait_until(has_come, f"{topic} ends at {offset}")
 
 
 def warm_up(address: str) -> None:

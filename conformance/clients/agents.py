@@ -7,6 +7,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from conformance.client import REQUEST_SIZE_BYTES_MAX, ClientError, Json, Record, UnsupportedError, show
+from conformance.client_log import CLIENT_LOG, open_client_log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,15 +31,17 @@ class AgentClient:
     ) -> None:
         self._protocols, self._specs, self._static_members = protocols, specs, static_members
         # In a session of its own it does not hear the Ctrl-C that ends the harness, which then ends it in order.
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-            env=env,
-            start_new_session=True,
-        )
+        with open_client_log() as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                bufsize=1,
+                env=env,
+                start_new_session=True,
+            )
 
     def ask(self, op: str, **arguments: Any) -> Any:
         stdin, stdout = self._process.stdin, self._process.stdout
@@ -48,7 +51,7 @@ class AgentClient:
         stdin.flush()
         line = stdout.readline()
         if not line:
-            raise ClientError(f"the agent ended with exit code {self._process.wait()}")
+            raise RuntimeError(f"the agent ended with exit code {self._process.wait()}; see {CLIENT_LOG}")
         answer = json.loads(line)
         if "unsupported" in answer:
             raise UnsupportedError(answer["unsupported"])

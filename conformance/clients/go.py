@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
-from conformance.reference.jars import CACHE
+from conformance.reference.jars import CACHE, locked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,9 +28,10 @@ def version(directory: Path, module: str) -> str:
 
 def built(directory: Path) -> Path:
     """The agent's program, compiled when one of its sources is newer."""
-    CACHE.mkdir(exist_ok=True)
     program = CACHE / f"{directory.name}-agent"
     newest = max(path.stat().st_mtime for path in (*directory.glob("*.go"), *directory.glob("go.*")))
-    if not program.exists() or program.stat().st_mtime < newest:
-        subprocess.run(["go", "build", "-o", str(program), "."], cwd=directory, check=True, timeout=BUILD_TIMEOUT_S)
+    # A client for each broker is opened at the same time.
+    with locked(CACHE / f"{directory.name}-agent.lock"):
+        if not program.exists() or program.stat().st_mtime < newest:
+            subprocess.run(["go", "build", "-o", str(program), "."], cwd=directory, check=True, timeout=BUILD_TIMEOUT_S)
     return program

@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools, each call a process."""
+"""Kafka's own command-line tools, one call after the other in a JVM that stays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conformance.client import (
     show,
     show_headers,
 )
-from conformance.reference.tools import run_tool
+from conformance.reference.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +31,7 @@ _PARTITION_LINE = re.compile(r"Partition: (\d+)\t.*Replicas: (\S*)\tIsr: (\S*)")
 class JavaToolsClient:
     def __init__(self, bootstrap_servers: str) -> None:
         self._bootstrap = ("--bootstrap-server", bootstrap_servers)
+        self._toolbox = Toolbox()
 
     def create_topic(
         self,
@@ -121,10 +122,10 @@ class JavaToolsClient:
         raise UnsupportedError("a producer that goes on between calls")
 
     def close(self) -> None:
-        """Nothing stays open between calls."""
+        self._toolbox.close()
 
     def _run(self, tool: str, *args: str, stdin: str | None = None) -> str:
-        done = run_tool(tool, *self._bootstrap, *args, stdin=stdin, timeout=2 * OPERATION_TIMEOUT_S)
+        done = self._toolbox.run(tool, *self._bootstrap, *args, stdin=stdin, timeout=2 * OPERATION_TIMEOUT_S)
         if (found := _EXCEPTION.search(done.stderr)) is not None:
             raise ClientError(found[1])
         if done.returncode != 0:
@@ -145,7 +146,7 @@ def _observe(line: str) -> Json:
     timestamp, offset, epoch, headers, key, value = line.split("\t")
     kind, _, _ = timestamp.partition(":")
     return {
-        "offset": offset,
+        "offset": offset.removeprefix("Offset:"),
         "leader_epoch": epoch,
         "timestamp": kind,
         "key": show(key.encode()),

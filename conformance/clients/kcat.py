@@ -24,9 +24,9 @@ from conformance.client import (
     UnsupportedError,
     show,
 )
-from conformance.preparation import create_topic
+from conformance.preparation import create_topic, wait_for_end
 from conformance.reference import processes
-from conformance.scenarios.run import find_offset, wait_for_end
+from conformance.scenarios.run import find_offset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,7 +108,7 @@ class KcatClient:
                 self._produce_hollow(where + options, alike)
             if acks == "0":
                 # Nothing is acked, and the next process might overtake this one.
-                wait_for_end(self, topic, end)
+                wait_for_end(self._bootstrap, topic, end)
         return None
 
     def _produce_files(self, options: Sequence[str], records: Sequence[Record]) -> None:
@@ -183,7 +183,7 @@ class KcatConsumer:
         )
         self._records: Queue[str] = Queue()
         self._assigned = 0
-        self._readers = [Thread(target=self._read_records), Thread(target=self._read_messages)]
+        self._readers = [Thread(target=read, daemon=True) for read in (self._read_records, self._read_messages)]
         for reader in self._readers:
             reader.start()
 

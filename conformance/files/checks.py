@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.card_settings import APACHE_SETTINGS, SETTINGS
-from conformance.cells import CellResult, compare
+from conformance.cells import CellResult, compare_in_turn
 from conformance.client import ClientError
 from conformance.clients import open_client
 from conformance.files.workload import CODECS, FATES, GROUP, Workload, create_topics, topics
@@ -72,13 +72,12 @@ def _fill(address: str, stop: Callable[[], None]) -> None:
         stop()
 
 
-def run_checks(tell: Callable[[str], None]) -> list[CellResult]:
+def run_checks(tell: Callable[[CellResult], None]) -> list[CellResult]:
     cells: list[CellResult] = []
 
     def add(label: str, theirs: Callable[[], Json], ours: Callable[[], Json]) -> None:
-        cell = compare(NAME, label, theirs, ours)
-        tell(f"{NAME}, {label}: {len(cell.found)} differences ({cell.seconds:.0f} s)")
-        cells.append(cell)
+        cells.append(compare_in_turn(NAME, label, theirs, ours))
+        tell(cells[-1])
 
     directories = Directories()
     try:
@@ -154,10 +153,7 @@ def kafka_then_oncelog() -> Json:
             workload.open_transactions()
             kafka.stop()
             shutil.copytree(kafka.data_dir, directory, dirs_exist_ok=True)
-            port = int(address.rpartition(":")[2])
-            with Broker(SETTINGS | FEW_PARTITIONS, subprocess=True, data_dir=directory, port=port):
-                workload.end_transactions()
-                return _look(address)
+            return continue_with_oncelog(workload, Path(directory), address)
 
 
 def oncelog_then_kafka() -> Json:
@@ -170,8 +166,7 @@ def oncelog_then_kafka() -> Json:
         warm_up(address)
         create_topics(address)
         kafka.stop()
-        port = int(address.rpartition(":")[2])
-        with _filled_by_oncelog(Path(directory), address, port) as workload:
+        with filled_by_oncelog(Path(directory), address) as workload:
             for topic in [*topics(), "__consumer_offsets", "__transaction_state"]:
                 _take_over(Path(directory, f"{topic}-0"), kafka.data_dir / f"{topic}-0")
             kafka.start()
@@ -179,9 +174,16 @@ def oncelog_then_kafka() -> Json:
             return _look(address)
 
 
+def continue_with_oncelog(workload: Workload, directory: Path, address: str) -> Json:
+    with _oncelog_on(directory, address):
+        workload.end_transactions()
+        return _look(address)
+
+
 @contextmanager
-def _filled_by_oncelog(directory: Path, address: str, port: int) -> Iterator[Workload]:
-    broker = Broker(SETTINGS | FEW_PARTITIONS, subprocess=True, data_dir=directory, port=port)
+def filled_by_oncelog(directory: Path, address: str) -> Iterator[Workload]:
+    """The workload outlives the broker, which has stopped when the block begins."""
+    broker = _oncelog_on(directory, address)
     broker.start()
     try:
         warm_up(address)
@@ -197,6 +199,11 @@ def _filled_by_oncelog(directory: Path, address: str, port: int) -> Iterator[Wor
         finally:
             broker.stop()
         yield workload
+
+
+def _oncelog_on(directory: Path, address: str) -> Broker:
+    port = int(address.rpartition(":")[2])
+    return Broker(SETTINGS | FEW_PARTITIONS, subprocess=True, data_dir=directory, port=port)
 
 
 def _take_over(source: Path, target: Path) -> None:

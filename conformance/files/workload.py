@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from conformance.client import Record
 from conformance.clients import open_client
+from conformance.preparation import wait_for_end
 from conformance.scenarios.groups import read
-from conformance.scenarios.run import create, wait_for_end
+from conformance.scenarios.run import create
 
 if TYPE_CHECKING:
     from conformance.client import Client, TransactionalProducer
@@ -41,9 +42,11 @@ class Workload:
     """Writes, and keeps the producers of the open transactions, which go on with the next broker on that address."""
 
     def __init__(self, address: str) -> None:
+        self._address = address
         self._stack = ExitStack()
         self._client = self._stack.enter_context(closing(open_client("confluent", address)))
-        self._open: dict[str, TransactionalProducer] = {}
+        self.producers: dict[str, TransactionalProducer] = {}
+        """By the fate of their open transactions."""
 
     def write(self) -> None:
         records = [
@@ -57,22 +60,22 @@ class Workload:
             topic = f"files-{fate}"
             timeout_ms = OPEN_TIMEOUT_MS if fate == "timeout" else LASTING_TIMEOUT_MS
             producer = self._client.open_producer(f"files-id-{fate}", timeout_ms=timeout_ms)
-            self._open[fate] = self._stack.enter_context(closing(producer))
+            self.producers[fate] = self._stack.enter_context(closing(producer))
             producer.init()
             for value, finish, end in ((b"committed", producer.commit, 2), (b"aborted", producer.abort, 4)):
                 producer.begin()
                 producer.send(topic, value)
                 finish()
-                wait_for_end(self._client, topic, end)
+                wait_for_end(self._address, topic, end)
 
     def open_transactions(self) -> None:
-        for fate, producer in self._open.items():
+        for fate, producer in self.producers.items():
             producer.begin()
             producer.send(f"files-{fate}", b"open")
 
     def end_transactions(self) -> None:
-        self._open["commit"].commit()
-        self._open["abort"].abort()
+        self.producers["commit"].commit()
+        self.producers["abort"].abort()
 
     def close(self) -> None:
         self._stack.close()

@@ -3,8 +3,9 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from conformance.preparation import wait_for_end
 from conformance.scenarios.groups import read
-from conformance.scenarios.run import Run, create, wait_for_end
+from conformance.scenarios.run import Run, create
 
 if TYPE_CHECKING:
     from conformance.client import Client, Json
@@ -25,10 +26,10 @@ def isolation(client: Client, run: Run) -> Json:
             producer.begin()
         sent = [left.send(topic, b"left 1"), right.send(topic, b"right 1"), plain.send(topic, b"plain 1")]
         left.commit()
-        wait_for_end(client, topic, 4)
+        wait_for_end(run.address, topic, 4)
         sent += [plain.send(topic, b"plain 2"), right.send(topic, b"right 2")]
         right.abort()
-        wait_for_end(client, topic, 7)
+        wait_for_end(run.address, topic, 7)
         sent.append(plain.send(topic, b"plain 3"))
         left.begin()
         sent += [left.send(topic, b"left 2"), plain.send(topic, b"plain 4")]
@@ -37,7 +38,7 @@ def isolation(client: Client, run: Run) -> Json:
             seen["committed, one is open"] = read(consumer, 4)
             seen["nothing behind it"] = consumer.poll(1.0)
             left.commit()
-            wait_for_end(client, topic, 11)
+            wait_for_end(run.address, topic, 11)
             seen["committed, all have ended"] = read(consumer, 2)
         with closing(client.open_consumer(topic, run.topic("uncommitted"))) as consumer:
             seen["uncommitted"] = read(consumer, 8)

@@ -60,11 +60,6 @@ def find_offset(client: Client, topic: str, spec: str) -> int:
     return int(str(told).split()[-1].rpartition(":")[2])
 
 
-def wait_for_end(client: Client, topic: str, offset: int) -> None:
-    """Kafka answers the end of a transaction before its markers are written; what follows must come behind them."""
-    wait_until(lambda: find_offset(client, topic, "latest") == offset, f"{topic} ends at {offset}")
-
-
 def timeless(record: Json) -> Json:
     """Without the time at which the record was made, which is that of the run."""
     assert isinstance(record, dict)

@@ -18,8 +18,8 @@ from payloads import ACKS, CODECS, LARGE_TOPIC, NOW_MS, Sent, stored_codecs, val
 from stock_clients import CLIENTS
 
 from conformance.reference.jars import missing
+from conformance.reference.toolbox import Toolbox
 from oncelog.testing import Broker
-from tests.toolbox import Toolbox
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(240)]
 

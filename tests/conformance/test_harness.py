@@ -12,7 +12,7 @@ import pytest
 from conformance import card
 from conformance.__main__ import main
 from conformance.brokers import APACHE, ONCELOG, Running
-from conformance.card import render
+from conformance.card import judge_clients, render
 from conformance.cells import CellResult, compare_cell, count_leaves
 from conformance.wire.compare import Report, advertised, generated_cases, run_cases, wire_cases
 from conformance.wire.good_requests import MAKERS
@@ -25,7 +25,7 @@ from oncelog.protocol.messages import request_class
 from oncelog.testing import Broker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
 FOUND = Found("Fetch", 4, "good", "/error_code", "0", "1")
 LISTED = Listed("an-id", "Fetch", "4-6", "g*d", "/error_code", "0", "*", "a reason")
@@ -52,7 +52,12 @@ def seed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[ApiKey, Callable
     def start(key: ApiKey, spoil: Callable[[Any], Any]) -> Running:
         module = import_module(f"oncelog.broker.handlers.{key.stem}")
         handle = module.handle
-        monkeypatch.setattr(module, "handle", lambda request, context: spoil(handle(request, context)))
+
+        def spoiled(request: Any, context: Any) -> Any:
+            response = handle(request, context)
+            return _spoil_later(response, spoil) if inspect.isawaitable(response) else spoil(response)
+
+        monkeypatch.setattr(module, "handle", spoiled)
         broker = Broker(SETTINGS)
         broker.start()
         started.append(broker)
@@ -61,6 +66,10 @@ def seed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[ApiKey, Callable
     yield start
     for broker in started:
         broker.stop()
+
+
+async def _spoil_later(response: Awaitable[Any], spoil: Callable[[Any], Any]) -> Any:
+    return spoil(await response)
 
 
 def compare(left: Running, right: Running, pattern: str) -> Report:
@@ -86,9 +95,7 @@ def hang_up(_: Any) -> Any:
     raise ProtocolError("seeded")
 
 
-def fail(response: Any) -> Any:
-    if inspect.iscoroutine(response):
-        response.close()
+def fail(_: Any) -> Any:
     raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "seeded")
 
 
@@ -198,12 +205,39 @@ def test_the_command_fails_on_a_line_that_no_longer_differs_and_on_what_it_did_n
     assert "not asked: Fetch.4: no good request" in capsys.readouterr().out
 
 
+def no_aborted_transactions(response: Any) -> Any:
+    for topic in response.responses:
+        for partition in topic.partitions:
+            partition.aborted_transactions = [] if partition.aborted_transactions else partition.aborted_transactions
+    return response
+
+
+def another_refusal(response: Any) -> Any:
+    for topic in response.topics:
+        if topic.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            topic.error_code = ErrorCode.INVALID_REQUEST
+    return response
+
+
+@pytest.mark.parametrize(
+    ("scenario", "key", "spoil", "field"),
+    [
+        ("list_offsets", ApiKey.LIST_OFFSETS, offset_by_one, "/written/earliest/ok/offset"),
+        ("admin_errors", ApiKey.CREATE_TOPICS, another_refusal, "/create what exists/error"),
+        ("isolation", ApiKey.FETCH, no_aborted_transactions, "/committed, one is open[1]/value"),
+    ],
+)
 def test_a_client_sees_a_seeded_fault(
-    healthy: Running, seed: Callable[[ApiKey, Callable[[Any], Any]], Running]
+    healthy: Running,
+    seed: Callable[[ApiKey, Callable[[Any], Any]], Running],
+    scenario: str,
+    key: ApiKey,
+    spoil: Callable[[Any], Any],
+    field: str,
 ) -> None:
-    right = seed(ApiKey.LIST_OFFSETS, offset_by_one)
-    cell = compare_cell("confluent", "list_offsets", healthy, right, fast=True)
-    assert cell.found
+    cell = compare_cell("confluent", scenario, healthy, seed(key, spoil), fast=True)
+    assert field in {found.field for found in cell.found}
+    assert judge_clients([cell]).unlisted == cell.found
     text = render([cell], Verdict(cell.found, [], {}), Report(0, {}, {}, []), Verdict([], [], {}))
     assert f"**{len(cell.found)} red**" in text
 

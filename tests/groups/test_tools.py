@@ -12,8 +12,8 @@ from members import Admin, ConfluentMember, until
 
 from conformance.reference.jars import missing
 from conformance.reference.kafka import ApacheKafka
+from conformance.reference.toolbox import Toolbox
 from oncelog.testing import Broker
-from tests.toolbox import Toolbox
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 

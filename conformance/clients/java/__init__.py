@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from conformance.clients.agents import AgentClient
-from conformance.reference.jars import CACHE, KAFKA_VERSION
+from conformance.reference.jars import CACHE, KAFKA_VERSION, locked
 from conformance.reference.tools import FAST_START
 
 HERE = Path(__file__).parent
@@ -45,20 +45,11 @@ def client_jars(version: str) -> Path:
     """The directory with the jars of a client, brought by Maven on first use."""
     directory = CACHE / f"kafka-clients-{version}"
     done = directory / ".complete"
-    if not done.exists():
-        subprocess.run(
-            [
-                "mvn",
-                "-B",
-                "-q",
-                "-f",
-                str(HERE / "pom.xml"),
-                "dependency:copy-dependencies",
-                f"-Dkafka.version={version}",
-                f"-DoutputDirectory={directory}",
-            ],
-            check=True,
-            timeout=DOWNLOAD_TIMEOUT_S,
-        )
-        done.touch()
+    # A client for each broker is opened at the same time.
+    with locked(CACHE / f"{directory.name}.lock"):
+        if not done.exists():
+            command = ["mvn", "-B", "-q", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
+            options = [f"-Dkafka.version={version}", f"-DoutputDirectory={directory}"]
+            subprocess.run([*command, *options], check=True, timeout=DOWNLOAD_TIMEOUT_S)
+            done.touch()
     return directory

@@ -22,7 +22,7 @@ async def handle(request: EndTxnRequest, context: RequestContext) -> EndTxnRespo
         request.transactional_id,
         ProducerIdentity(request.producer_id, request.producer_epoch),
         request.committed,
-        2 if context.version >= _EPOCH_BUMP_SINCE else 1,
+        2 if context.version >= _EPOCH_BUMP_SINCE else 0,
         context.peer.connection_number,
     )
     identity = await run_with_producer_id(

@@ -105,7 +105,7 @@ class Transactions(RuleBasedStateMachine):
         self.start("a", 1)
         self.start("b", 2)
 
-    @rule(transactional_id=st.sampled_from(IDS), version=st.sampled_from([1, 2]))
+    @rule(transactional_id=st.sampled_from(IDS), version=st.sampled_from([0, 2]))
     def start(self, transactional_id: str, version: int) -> None:
         if len(self.clients) == CLIENTS_MAX:
             return
@@ -188,7 +188,7 @@ class Transactions(RuleBasedStateMachine):
         recent = self.sent[-4:]
         request, txn = recent[pick % len(recent)]
         client = txn.client
-        if request.client_version == 1 and request.connection == client.connection:
+        if request.client_version < 2 and request.connection == client.connection:
             return
         decided = len(self.shard.log)
         try:

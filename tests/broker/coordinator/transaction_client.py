@@ -64,7 +64,7 @@ class TransactionClients(SimulatedShard):
         self,
         producer: ProducerIdentity,
         *partitions: tuple[str, int],
-        version: int = 1,
+        version: int = 0,
         connection: int = 0,
         transactional_id: str = "x",
     ) -> Any:
@@ -84,7 +84,7 @@ class TransactionClients(SimulatedShard):
         producer: ProducerIdentity,
         *,
         commit: bool = True,
-        version: int = 1,
+        version: int = 0,
         connection: int = 0,
         transactional_id: str = "x",
     ) -> Any:
@@ -97,7 +97,7 @@ class TransactionClients(SimulatedShard):
     def abort(self, producer: ProducerIdentity, **options: Any) -> Any:
         return self.end(producer, commit=False, **options)
 
-    def transact(self, producer: ProducerIdentity, *, version: int = 1, commit: bool = True) -> ProducerIdentity:
+    def transact(self, producer: ProducerIdentity, *, version: int = 0, commit: bool = True) -> ProducerIdentity:
         """A whole transaction; how the producer goes on."""
         self.add(producer, version=version)
         waiting = self.end(producer, commit=commit, version=version)

@@ -123,7 +123,7 @@ class TransactionCoordinator:
         partitions: frozenset[TopicPartition],
         now_ms: int,
         *,
-        client_version: int = 1,
+        client_version: int = 0,
         connection: int = 0,
         client: Client | None = None,
     ) -> Result[None]:

@@ -77,7 +77,7 @@ class Transaction(NamedTuple):
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
     client_version: int = 0
-    """2 if the client that last changed the state bumps the epoch at every end (KIP-890)."""
+    """2 if the client that last changed the state bumps the epoch at every end (KIP-890), otherwise 0, as in Kafka."""
     record_offset: int = -1
     """Where its record is in the log."""
 

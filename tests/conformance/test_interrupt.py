@@ -1,0 +1,58 @@
+"""Ctrl-C in the middle of a scenario: what the harness started is gone, and it says so."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from conformance.clients import kcat
+
+ROOT = Path(__file__).parents[2]
+MARK = "CONFORMANCE_TEST_MARK"
+TIMEOUT_S = 60
+
+
+@pytest.mark.skipif(kcat.missing() is not None, reason="kcat is missing")
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the processes of a user are told by Linux's /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_behind(number: signal.Signals) -> None:
+    mark = uuid.uuid4().hex
+    what = ["--expected", "oncelog", "--client", "kcat", "--scenario", "rebalance"]
+    harness = subprocess.Popen(
+        [sys.executable, "-m", "conformance", "compare", *what],
+        cwd=ROOT,
+        env=os.environ | {MARK: mark},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + TIMEOUT_S
+    # Members of a group are the clients that end last: nothing tells them to.
+    while not any(b"-G" in command for command in _marked(mark)):
+        assert time.monotonic() < deadline
+        assert harness.poll() is None, harness.communicate()
+        time.sleep(0.01)
+    harness.send_signal(number)
+    _, told = harness.communicate(timeout=TIMEOUT_S)
+    assert _marked(mark) == []
+    assert harness.returncode == 130
+    assert told.splitlines()[-1] == "interrupted: all that was started is stopped, and no card is written"
+
+
+def _marked(mark: str) -> list[list[bytes]]:
+    """The command lines of all processes that have inherited the mark."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        # Processes of others, and those that end in between.
+        with suppress(OSError):
+            if f"{MARK}={mark}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.append((process / "cmdline").read_bytes().split(b"\0"))
+    return found
