@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from conformance.client import GroupConsumer
 
+LOGGER = logging.getLogger("librdkafka")
 _SPECS: dict[str, Any] = {
     "earliest": OffsetSpec.earliest,
     "latest": OffsetSpec.latest,
@@ -51,7 +53,7 @@ _SPECS: dict[str, Any] = {
 
 class ConfluentClient:
     def __init__(self, bootstrap_servers: str) -> None:
-        self._common: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
+        self._common: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "log_level": 0, "logger": LOGGER}
         self._admin = AdminClient(self._common)
 
     def create_topic(

@@ -49,7 +49,7 @@ def client_jars(version: str) -> Path:
     with locked(CACHE / f"{directory.name}.lock"):
         if not done.exists():
             command = ["mvn", "-B", "-q", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
-            options = [f"-Dkafka.version={version}", f"-DoutputDirectory={directory}"]
+            options = ["-Dstyle.color=never", f"-Dkafka.version={version}", f"-DoutputDirectory={directory}"]
             subprocess.run([*command, *options], check=True, timeout=DOWNLOAD_TIMEOUT_S)
             done.touch()
     return directory

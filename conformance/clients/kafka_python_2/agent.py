@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions, NewTopic
-from kafka.errors import KafkaError, UnknownTopicOrPartitionError, for_code
+from kafka.errors import KafkaConnectionError, KafkaError, UnknownTopicOrPartitionError, for_code
 from kafka.structs import OffsetAndMetadata
 
 TIMEOUT_S = 30
+POLL_MS = 500
 
 
 class Unsupported(Exception):
@@ -47,7 +49,11 @@ class Agent:
         self, name: str, partitions: int, replication_factor: int, configs: dict[str, str], validate_only: bool
     ) -> None:
         topic = NewTopic(name, partitions, replication_factor, topic_configs=configs)
-        self.admin.create_topics([topic], validate_only=validate_only)
+        try:
+            self.admin.create_topics([topic], validate_only=validate_only)
+        except KafkaConnectionError:
+            # The broker was restarted since the last call, which this client notices by the next one.
+            self.admin.create_topics([topic], validate_only=validate_only)
 
     def delete_topic(self, name: str) -> None:
         self.admin.delete_topics([name])
@@ -122,12 +128,12 @@ class Agent:
         consumer.assign([partition])
         consumer.seek(partition, 0)
         seen: list[Any] = []
+        deadline = time.monotonic() + TIMEOUT_S
         try:
-            while len(seen) < count:
-                polled = consumer.poll(TIMEOUT_S * 1000, max_records=count - len(seen))
-                if not polled:
-                    break
-                seen += [self.shown(record) for record in polled[partition]]
+            # Short polls: a poll that begins while the broker has throttled the client sleeps to its end.
+            while len(seen) < count and time.monotonic() < deadline:
+                polled = consumer.poll(POLL_MS, max_records=count - len(seen))
+                seen += [self.shown(record) for record in polled.get(partition, ())]
         finally:
             consumer.close()
         return seen
