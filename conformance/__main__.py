@@ -94,7 +94,7 @@ def _compare(options: argparse.Namespace) -> int:
             with closing(Table(client, expected, actual)) as table:
                 for scenario in options.scenario or SCENARIOS:
                     cell = table.compare(scenario, fast=options.fast)
-                    state = f"{len(cell.found)} differences" if cell.found else f"{cell.observations} values alike"
+                    state = f"{len(cell.found)} differences" if cell.found else f"{cell.alike} values alike"
                     print(f"{client}, {scenario}: {cell.skipped or state} ({cell.seconds:.0f} s)", flush=True)
                     for difference in cell.found:
                         print(f"  {difference}")

@@ -125,7 +125,7 @@ def _of(cells: list[CellResult], *names: str) -> list[CellResult]:
 
 def _head(cells: list[CellResult], clients: Verdict, report: Report, wire: Verdict) -> list[str]:
     run = [cell for cell in cells if cell.skipped is None]
-    alike = sum(cell.observations - len(cell.found) for cell in run)
+    alike = sum(cell.alike for cell in run)
     red = len(clients.unlisted) + len(wire.unlisted)
     return [
         "# Conformance card",
@@ -180,8 +180,7 @@ def _shown(cell: CellResult, unlisted: set[Found]) -> str:
     red = sum(found in unlisted for found in cell.found)
     if red:
         return f"**{red} red**"
-    alike = cell.observations - len(cell.found)
-    return f"{alike} +{len(cell.found)}" if cell.found else str(alike)
+    return f"{cell.alike} +{len(cell.found)}" if cell.found else str(cell.alike)
 
 
 def _wire_part(report: Report, verdict: Verdict) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from conformance.client import UnsupportedError
 from conformance.clients import missing_for, open_client
-from conformance.observations import differences
+from conformance.observations import ABSENT, differences
 from conformance.scenarios import SCENARIOS
 from conformance.scenarios.run import Run
 from conformance.wire.listed import Found
@@ -28,35 +28,56 @@ if TYPE_CHECKING:
 class CellResult(NamedTuple):
     client: str
     scenario: str
-    observations: int
+    alike: int
+    """How many values the client saw on both brokers alike."""
     found: list[Found]
     skipped: str | None = None
     seconds: float = 0.0
 
 
 class Seat:
-    """A client on one broker. It stays open from one scenario to the next, and is opened anew after a failure."""
+    """A client on one broker. It stays open from one scenario to the next, and is opened anew after a failure.
+
+    So it is when the broker was down: some clients notice only by their next call that their connection is gone.
+    """
 
     def __init__(self, name: str, broker: Running) -> None:
         self._name, self._broker = name, broker
         self._client: Client | None = None
+        self._was_down = False
 
     def observe(self, scenario: str, *, fast: bool) -> Json:
         """What the client saw, without names that change with each run."""
         if self._client is None:
             self._client = open_client(self._name, self._broker.address)
-        run = Run(uuid.uuid4().hex[:8], fast, self._broker.crash, self._broker.restart, self._broker.address)
+        crash, restart = self._noted(self._broker.crash), self._noted(self._broker.restart)
+        run = Run(uuid.uuid4().hex[:8], fast, crash, restart, self._broker.address)
         try:
-            return run.without_id(SCENARIOS[scenario](self._client, run))
+            seen = run.without_id(SCENARIOS[scenario](self._client, run))
         except UnsupportedError:
             raise
         except BaseException:
             with suppress(Exception):
                 self.close()
             raise
+        if self._was_down:
+            with suppress(Exception):
+                self.close()
+        return seen
+
+    def _noted(self, bring_down: Callable[[], None] | None) -> Callable[[], None] | None:
+        if bring_down is None:
+            return None
+
+        def noted() -> None:
+            self._was_down = True
+            bring_down()
+
+        return noted
 
     def close(self) -> None:
         client, self._client = self._client, None
+        self._was_down = False
         if client is not None:
             client.close()
 
@@ -119,14 +140,15 @@ def _conclude(client: str, scenario: str, theirs: Future[Json], ours: Future[Jso
     except Exception:
         # What breaks off on us alone is the largest of differences.
         here = traceback.format_exc()
+    places = list(differences(reference, here))
     found = [
         Found(client, 0, scenario, place.path or "/", json.dumps(place.expected), json.dumps(place.actual))
-        for place in differences(reference, here)
+        for place in places
     ]
-    seen = count_leaves(reference)
+    alike = count_leaves(reference) - sum(count_leaves(place.expected) for place in places if place.expected != ABSENT)
     # A client that could do nothing of the scenario saw nothing, and a number would look like a success.
-    skipped = "the client has none of the calls" if not seen and not found else None
-    return CellResult(client, scenario, seen, found, skipped, time.monotonic() - started)
+    skipped = "the client has none of the calls" if not alike and not found else None
+    return CellResult(client, scenario, alike, found, skipped, time.monotonic() - started)
 
 
 def _submit(look: Callable[[], Json]) -> Future[Json]:

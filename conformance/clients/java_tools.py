@@ -116,10 +116,10 @@ class JavaToolsClient:
         return self._run("kafka-get-offsets", f"--topic-partitions={topic}:{partition}", f"--time={spec}").strip()
 
     def open_consumer(self, topic: str, group: str, **_: object) -> GroupConsumer:
-        raise UnsupportedError("a consumer that goes on between calls")
+        raise UnsupportedError("the tools have no consumer that goes on between calls")
 
     def open_producer(self, transactional_id: str | None, *, timeout_ms: int = 60_000) -> TransactionalProducer:
-        raise UnsupportedError("a producer that goes on between calls")
+        raise UnsupportedError("the tools have no producer that goes on between calls")
 
     def close(self) -> None:
         self._toolbox.close()

@@ -66,13 +66,13 @@ class KcatClient:
         create_topic(self._bootstrap, name, partitions=partitions, configs=configs)
 
     def create_topic(self, name: str, **_: object) -> Json:
-        raise UnsupportedError("creating topics")
+        raise UnsupportedError("kcat cannot create topics")
 
     def delete_topic(self, name: str) -> Json:
-        raise UnsupportedError("deleting topics")
+        raise UnsupportedError("kcat cannot delete topics")
 
     def create_partitions(self, name: str, total: int) -> Json:
-        raise UnsupportedError("creating partitions")
+        raise UnsupportedError("kcat cannot create partitions")
 
     def describe_topic(self, name: str) -> list[Json]:
         told = json.loads(self._run("-L", "-J", "-t", name))
@@ -85,10 +85,10 @@ class KcatClient:
         ]
 
     def describe_configs(self, topic: str) -> dict[str, Json]:
-        raise UnsupportedError("configs")
+        raise UnsupportedError("kcat has no calls for configs")
 
     def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> Json:
-        raise UnsupportedError("configs")
+        raise UnsupportedError("kcat has no calls for configs")
 
     def produce(self, topic: str, records: Sequence[Record], *, codec: str, acks: str) -> Json:
         if codec == "zstd":
@@ -159,7 +159,7 @@ class KcatClient:
         return KcatConsumer([*self._common, "-E", "-u", "-J", *options, "-G", group, topic])
 
     def open_producer(self, transactional_id: str | None, *, timeout_ms: int = 60_000) -> TransactionalProducer:
-        raise UnsupportedError("a producer that goes on between calls: it sends what it read when its input ends")
+        raise UnsupportedError("kcat has no producer that goes on: it sends what it read when its input ends")
 
     def close(self) -> None:
         """Nothing stays open between calls."""

@@ -127,8 +127,10 @@ def _meaning(payload: Any) -> Json:
 
 
 def find_errors(directory: Path) -> Json:
-    found = verify(directory, find(directory), Totals(), lambda _: None)
-    return [finding.line() for finding in found if finding.severity is Severity.ERROR]
+    totals = Totals()
+    found = verify(directory, find(directory), totals, lambda _: None)
+    errors: list[Json] = [finding.line() for finding in found if finding.severity is Severity.ERROR]
+    return {"records were read": totals.records > 0, "sound": not errors, "errors": errors}
 
 
 def expected_after_exchange() -> Json:

@@ -13,7 +13,7 @@ from conformance import card
 from conformance.__main__ import main
 from conformance.brokers import APACHE, ONCELOG, Running
 from conformance.card import judge_clients, render
-from conformance.cells import CellResult, compare_cell, count_leaves
+from conformance.cells import CellResult, compare_cell, compare_in_turn, count_leaves
 from conformance.wire.compare import Report, advertised, generated_cases, run_cases, wire_cases
 from conformance.wire.good_requests import MAKERS
 from conformance.wire.link import Link
@@ -281,6 +281,12 @@ def test_the_table_of_differences_can_be_read() -> None:
 
 def test_what_a_client_has_no_call_for_is_not_counted() -> None:
     assert count_leaves({"a": {"ok": [1, 2]}, "b": {"unsupported": "no such call"}}) == 2
+
+
+def test_what_differs_is_not_counted_as_alike() -> None:
+    cell = compare_in_turn("confluent", "a", lambda: {"a": 1, "b": [2, 3], "c": 4}, lambda: {"a": 1, "b": [2], "d": 5})
+    assert [found.field for found in cell.found] == ["/b", "/c", "/d"]
+    assert cell.alike == 1
 
 
 def test_a_skipped_cell_says_why() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions, NewTopic
-from kafka.errors import KafkaConnectionError, KafkaError, UnknownTopicOrPartitionError, for_code
+from kafka.errors import KafkaError, UnknownTopicOrPartitionError, for_code
 from kafka.structs import OffsetAndMetadata
 
 TIMEOUT_S = 30
@@ -49,11 +49,7 @@ class Agent:
         self, name: str, partitions: int, replication_factor: int, configs: dict[str, str], validate_only: bool
     ) -> None:
         topic = NewTopic(name, partitions, replication_factor, topic_configs=configs)
-        try:
-            self.admin.create_topics([topic], validate_only=validate_only)
-        except KafkaConnectionError:
-            # The broker was restarted since the last call, which this client notices by the next one.
-            self.admin.create_topics([topic], validate_only=validate_only)
+        self.admin.create_topics([topic], validate_only=validate_only)
 
     def delete_topic(self, name: str) -> None:
         self.admin.delete_topics([name])
