@@ -222,6 +222,8 @@ class KafkaPythonConsumer:
         self._topic = topic
         with _errors():
             self.consumer = KafkaConsumer(topic, **settings)
+            # One that joins before it knows them joins again when it does, and may forget that join (docs/clients.md).
+            self.consumer.partitions_for_topic(topic)
 
     def poll(self, seconds: float) -> list[Json]:
         with _errors():

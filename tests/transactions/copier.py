@@ -91,6 +91,9 @@ def run_kafka_python(address: str, source: str, target: str, name: str) -> None:
         isolation_level="read_committed",
         fetch_max_wait_ms=20,
     )
+    # A consumer that joins before it knows this may end in a join which it forgets (docs/clients.md).
+    while not consumer.partitions_for_topic(source):
+        pass
     producer = KafkaProducer(bootstrap_servers=address, transactional_id=name)
     producer.init_transactions()
     while True:
