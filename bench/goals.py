@@ -31,6 +31,8 @@ class Goal(NamedTuple):
     at_least: bool
     measure: Callable[[Results], list[float]]
     unit: str = "x"
+    floor: Callable[[Results], list[float]] | None = None
+    """What the floor program reaches: with the same client, no broker does better."""
 
     @property
     def wanted(self) -> str:
@@ -45,6 +47,10 @@ class Goal(NamedTuple):
         if all(map(self._holds, values)):
             return Verdict("met", value)
         return Verdict("partly met" if self._holds(value.median) else "not met", value)
+
+    def floor_value(self, results: Results) -> Spread | None:
+        values = self.floor(results) if self.floor is not None else []
+        return spread(values) if values else None
 
     def _holds(self, value: float) -> bool:
         return value >= self.bound if self.at_least else value <= self.bound
@@ -101,7 +107,10 @@ def _pair(
     text: str, work: str, metric: str, bounds: Mapping[str, float], *, at_least: bool, **params: Any
 ) -> list[Goal]:
     return [
-        Goal(text, side, bound, at_least, against(work, metric, _PEER[side], "kafka", params))
+        Goal(
+            *(text, side, bound, at_least, against(work, metric, _PEER[side], "kafka", params)),
+            floor=against(work, metric, "floor", "kafka", params) if side == CACHE else None,
+        )
         for side, bound in bounds.items()
     ]
 

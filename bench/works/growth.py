@@ -19,7 +19,7 @@ from bench.stats import latency_sample
 PEERS = ("kafka", "oncelog")
 _VALUE_BYTES = 100
 _AT_ONCE = 250
-_CREATE_TIMEOUT_S = 90.0
+_CREATE_TIMEOUT_S = 150.0
 
 
 class OutOfReachError(Exception):
