@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from oncelog.broker.log.disk import Disk
 
+SHORT_BYTES = 256 * 1024
+
 
 class FlushTicket:
     """One flush of one log, up to `end_offset`."""
 
-    __slots__ = ("directories", "disk", "end_offset", "error", "fds")
+    __slots__ = ("directories", "disk", "end_offset", "error", "fds", "size_bytes")
 
     def __init__(self, disk: Disk, end_offset: int, fds: list[int], directories: list[str]) -> None:
         self.disk = disk
@@ -23,6 +25,13 @@ class FlushTicket:
         self.fds = fds
         self.directories = directories
         self.error: OSError | None = None
+        self.size_bytes = 0
+        """Of the records among what is to be synced."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether no more than a few records of one file are to be synced."""
+        return len(self.fds) == 1 and not self.directories and self.size_bytes <= SHORT_BYTES
 
     def run(self) -> None:
         """Syncs everything; a failure is kept for `complete_flush` and never retried."""

@@ -148,6 +148,8 @@ class PartitionLog(LogWriter):
         ticket.fds += self.dirty_fds
         for segment in self.dirty_segments:
             segment.dirty = False
+            ticket.size_bytes += segment.size_bytes - segment.synced_bytes
+            segment.synced_bytes = segment.size_bytes
         self.dirty_segments = []
         self.dirty_fds = []
         self.dirty_paths = []

@@ -49,6 +49,7 @@ class Segment:
         "referenced",
         "size_bytes",
         "suffix",
+        "synced_bytes",
         "time_index",
     )
 
@@ -83,6 +84,8 @@ class Segment:
         )
         self.bytes_since_index = 0
         self.dirty = False
+        self.synced_bytes = 0
+        """Up to where flushes have been asked to sync; what was there before us may not be synced."""
         self.referenced = False
         self.largest_timestamp_offset = base_offset
         self._largest_timestamp: int | None = None if self.size_bytes else NO_TIMESTAMP

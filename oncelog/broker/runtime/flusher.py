@@ -6,9 +6,9 @@ rounds. What nobody waits for (acks=1, the record that a transaction is complete
 it would keep what somebody waits for out of the round. A partition's high watermark moves only over records that
 a round has made durable.
 
-Threads do the syncing, so that the event loop never waits for a disk that takes its time. But to hand a sync to a
-thread and to be woken by it takes longer than the sync itself where the disk is fast. So a round that, by the pace of
-the latest syncs, takes the loop no longer than a few requests would is done by the loop.
+Threads do the syncing, so that the event loop does not wait for a disk that takes its time. But to hand a sync to a
+thread and to be woken by it takes as long as the sync itself where the disk is fast. So a round of one or two small
+appends is done by the loop while such rounds take it no longer than a few requests do (`disk_pace.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Protocol
 
 from oncelog.broker.log.disk import StorageError
+from oncelog.broker.runtime.disk_pace import DiskPace
 
 if TYPE_CHECKING:
     from oncelog.broker.log.flush import FlushTicket
@@ -37,11 +38,6 @@ less time than 4."""
 PUT_OFF_SECONDS = 0.005
 ON_LOOP_JOBS_MAX = 2
 """A record and its transaction's; more, one after the other, take longer than threads do together."""
-ON_LOOP_SECONDS_MAX = 0.001
-"""What a round may take of the event loop's time: as much as a dozen small requests."""
-ROUNDS_BETWEEN_TRIALS = 64
-"""A thread of a busy process waits for the interpreter after its sync, and then takes the disk to be slow. So now and
-then the loop does a round in any case, to see for itself."""
 
 
 class Flushed(Protocol):
@@ -58,30 +54,14 @@ class Flushed(Protocol):
 
 
 _Job = tuple[Flushed, "FlushTicket"]
-_Done = tuple[Flushed, "FlushTicket", BaseException | None, float]
-
-
-class Pace:
-    """How long a sync takes: a moving average, in which a single slow one among fast ones does not count for much."""
-
-    FIRST_GUESS_SECONDS = 0.01
-    SMOOTHING = 0.1
-    SLOW_SECONDS = 4 * ON_LOOP_SECONDS_MAX
-
-    def __init__(self) -> None:
-        self.seconds = self.FIRST_GUESS_SECONDS
-
-    def note(self, seconds: float) -> None:
-        self.seconds += self.SMOOTHING * (min(seconds, self.SLOW_SECONDS) - self.seconds)
+_Done = tuple[Flushed, "FlushTicket", BaseException | None]
 
 
 class Flusher:
     """Threads of its own and one wake-up for all that is done: an executor with its futures costs twice the CPU."""
 
-    def __init__(self, on_loop_seconds_max: float = ON_LOOP_SECONDS_MAX) -> None:
-        self._on_loop_seconds_max = on_loop_seconds_max
-        self._pace = Pace()
-        self._rounds_in_threads = 0
+    def __init__(self, pace: DiskPace | None = None) -> None:
+        self._pace = pace or DiskPace()
         self._put_off: dict[Flushed, None] = {}
         self._awaited: dict[Flushed, None] = {}
         self._under_way_count = 0
@@ -161,20 +141,15 @@ class Flusher:
             else:
                 jobs.append((partition, ticket))
         self._under_way_count += len(jobs)
-        if self._belongs_on_loop(jobs):
+        if not jobs:
+            self._end_round()
+        elif _is_short(jobs) and self._pace.allows_loop():
+            began = time.perf_counter()
             self._done.extend(map(_sync, jobs))
+            self._pace.note(time.perf_counter() - began)
             self._take_done()
         else:
             self._hand_over(jobs)
-
-    def _belongs_on_loop(self, jobs: list[_Job]) -> bool:
-        seconds_max = self._on_loop_seconds_max
-        if len(jobs) > ON_LOOP_JOBS_MAX or seconds_max == 0:
-            return False
-        if len(jobs) * self._pace.seconds <= seconds_max:
-            return True
-        self._rounds_in_threads += 1
-        return self._rounds_in_threads % ROUNDS_BETWEEN_TRIALS == 0
 
     def _hand_over(self, jobs: list[_Job]) -> None:
         for job in jobs:
@@ -200,9 +175,8 @@ class Flusher:
         # Before looking, so that what is done after the look wakes us again.
         self._waking = False
         while self._done:
-            partition, ticket, error, seconds = self._done.popleft()
+            partition, ticket, error = self._done.popleft()
             self._under_way_count -= 1
-            self._pace.note(seconds)
             try:
                 self._complete(partition, ticket, error)
             except BaseException as end:
@@ -237,11 +211,13 @@ class Flusher:
             self._drained = None
 
 
+def _is_short(jobs: list[_Job]) -> bool:
+    return len(jobs) <= ON_LOOP_JOBS_MAX and all(ticket.is_short for _, ticket in jobs)
+
+
 def _sync(job: _Job) -> _Done:
-    error: BaseException | None = None
-    began = time.perf_counter()
     try:
         job[1].run()
-    except BaseException as failure:
-        error = failure
-    return *job, error, time.perf_counter() - began
+    except BaseException as error:
+        return *job, error
+    return *job, None

@@ -1,11 +1,15 @@
 """Coroutines that begin at once, where a task would begin in the next turn of the event loop.
 
-Most requests that may have to wait do not: those need neither a task nor the turn.
+Most requests that may have to wait do not: those need neither a task nor the turn. Up to where it first waits, a
+coroutine has no task: `asyncio.current_task()` is None there.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Awaitable, Coroutine, Generator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -26,12 +30,14 @@ class Begun(Awaitable[T]):
 
     __slots__ = ("_coroutine", "_waits_for")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T], waits_for: object) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T], waits_for: asyncio.Future[Any] | None) -> None:
         self._coroutine = coroutine
         self._waits_for = waits_for
+        self._mark(False)
 
     def __await__(self) -> Generator[object, Any, T]:
-        waits_for = self._waits_for
+        waits_for: object = self._waits_for
+        self._mark(True)
         try:
             while True:
                 try:
@@ -44,6 +50,17 @@ class Begun(Awaitable[T]):
             result: T = end.value
             return result
 
-    def close(self) -> None:
-        """For one that was given up before anybody awaited it."""
+    def cancel(self) -> None:
+        """For one that was given up before anybody awaited it: it hears of it as one in a task would."""
+        if inspect.getcoroutinestate(self._coroutine) != inspect.CORO_SUSPENDED:
+            return
+        if self._waits_for is not None:
+            self._waits_for.cancel()
+        with suppress(asyncio.CancelledError, StopIteration):
+            self._coroutine.throw(asyncio.CancelledError())
         self._coroutine.close()
+
+    def _mark(self, blocking: bool) -> None:
+        """A future says with this mark that whoever got it by a yield waits for it; another may do so until we do."""
+        if self._waits_for is not None:
+            self._waits_for._asyncio_future_blocking = blocking

@@ -154,9 +154,9 @@ class Dispatcher:
         def settled(done: asyncio.Future[Any]) -> None:
             self._waiting.discard(done)
             if done.cancelled():
-                if isinstance(result, Begun):
-                    result.close()
                 reply.fail(f"{route.api.key.camel} was given up")
+                if isinstance(result, Begun):
+                    result.cancel()
                 return
             error = done.exception()
             if error is None:

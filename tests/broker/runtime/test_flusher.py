@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,10 +10,13 @@ from typing import Any
 import pytest
 
 from oncelog.broker.log.disk import StorageError
-from oncelog.broker.runtime.flusher import ON_LOOP_SECONDS_MAX, PARTITIONS_AT_ONCE, ROUNDS_BETWEEN_TRIALS, Flusher, Pace
+from oncelog.broker.runtime.disk_pace import DiskPace
+from oncelog.broker.runtime.flusher import PARTITIONS_AT_ONCE, Flusher
 
 
 class FakeTicket:
+    is_short = True
+
     def __init__(self, log: FakeLog) -> None:
         self._log = log
 
@@ -53,9 +55,18 @@ class FakePartition:
         self.failures.append(error)
 
 
-@pytest.fixture(params=[0, math.inf], ids=["in threads", "on the loop"])
+class FixedPace(DiskPace):
+    def __init__(self, on_loop: bool) -> None:
+        super().__init__()
+        self._on_loop = on_loop
+
+    def allows_loop(self) -> bool:
+        return self._on_loop
+
+
+@pytest.fixture(params=[False, True], ids=["in threads", "on the loop"])
 async def flusher(request: pytest.FixtureRequest) -> AsyncIterator[Flusher]:
-    flusher = Flusher(on_loop_seconds_max=request.param)
+    flusher = Flusher(FixedPace(request.param))
     yield flusher
     flusher.close()
 
@@ -137,34 +148,28 @@ async def test_who_begins_to_wait_is_served_at_once(flusher: Flusher, monkeypatc
     assert clean.flushed_count == 0
 
 
-def test_the_pace_of_a_fast_disk_survives_a_slow_sync_but_not_a_slow_disk() -> None:
-    pace = Pace()
-    assert pace.seconds > ON_LOOP_SECONDS_MAX, "an unknown disk is taken to be slow"
-    for _ in range(100):
-        pace.note(0.0001)
-    pace.note(0.1)
-    assert pace.seconds <= ON_LOOP_SECONDS_MAX
-    for _ in range(10):
-        pace.note(0.1)
-    assert pace.seconds > ON_LOOP_SECONDS_MAX
+async def test_a_partition_that_is_clean_keeps_nobody_waiting(flusher: Flusher) -> None:
+    partition = FakePartition()
+    partition.log.begin_flush = lambda: None
+    flusher.mark_dirty(partition)
+    await flusher.drain()
+    assert partition.flushed_count == 1
 
 
-async def test_a_slow_disk_is_left_to_threads_and_tried_again() -> None:
-    flusher, partition = Flusher(), FakePartition()
+@pytest.mark.parametrize(("is_short", "partition_count"), [(False, 1), (True, 3)], ids=["much", "many"])
+async def test_the_loop_does_not_sync_much_nor_many(is_short: bool, partition_count: int) -> None:
+    flusher = Flusher(FixedPace(on_loop=True))
     threads: list[threading.Thread] = []
 
     class NotedTicket(FakeTicket):
         def run(self) -> None:
             threads.append(threading.current_thread())
-            flusher._pace.seconds = 1.0
 
-    partition.log.begin_flush = lambda: NotedTicket(partition.log)
-    for _ in range(2 * ROUNDS_BETWEEN_TRIALS):
+    NotedTicket.is_short = is_short
+    for partition in [FakePartition() for _ in range(partition_count)]:
+        partition.log.begin_flush = lambda log=partition.log: NotedTicket(log)
         flusher.mark_dirty(partition)
-        await flusher.drain()
+    await flusher.drain()
     flusher.close()
-    own = threading.current_thread()
-    assert [round for round, thread in enumerate(threads, 1) if thread is own] == [
-        ROUNDS_BETWEEN_TRIALS,
-        2 * ROUNDS_BETWEEN_TRIALS,
-    ]
+    assert len(threads) == partition_count
+    assert threading.current_thread() not in threads

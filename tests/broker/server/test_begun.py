@@ -75,16 +75,42 @@ async def test_a_cancelled_task_cancels_the_coroutine() -> None:
     assert told == ["cancelled"]
 
 
-async def test_one_that_is_given_up_before_it_was_awaited_cleans_up() -> None:
+async def test_one_that_is_given_up_before_it_was_awaited_is_cancelled_with_its_future() -> None:
+    first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     told: list[str] = []
 
     async def wait() -> None:
         try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            told.append("cleaned up")
+            await first
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            raise
 
     rest = begin(wait())
     assert isinstance(rest, Begun)
-    rest.close()
-    assert told == ["cleaned up"]
+    rest.cancel()
+    rest.cancel()
+    assert told == ["cancelled"]
+    assert first.cancelled()
+
+
+async def test_two_may_wait_for_the_same_future() -> None:
+    shared: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def wait() -> int:
+        return await shared
+
+    rests = [begin(wait()) for _ in range(2)]
+    tasks = [asyncio.ensure_future(rest) for rest in rests if isinstance(rest, Begun)]
+    shared.set_result(42)
+    assert await asyncio.gather(*tasks) == [42, 42]
+
+
+async def test_a_coroutine_may_first_let_others_go_on() -> None:
+    async def pause() -> int:
+        await asyncio.sleep(0)
+        return 42
+
+    rest = begin(pause())
+    assert isinstance(rest, Begun)
+    assert await rest == 42

@@ -1,0 +1,63 @@
+"""When the event loop syncs by itself: on a disk that its own syncs have shown to be fast."""
+
+from __future__ import annotations
+
+from oncelog.broker.runtime.disk_pace import (
+    ROUND_SECONDS_MAX,
+    ROUNDS_BEFORE_TRIAL_MAX,
+    ROUNDS_BEFORE_TRIAL_MIN,
+    STALL_SECONDS,
+    DiskPace,
+)
+
+FAST, SLOW = ROUND_SECONDS_MAX / 5, ROUND_SECONDS_MAX * 3
+
+
+def rounds_before_trial(pace: DiskPace) -> int:
+    count = 0
+    while not pace.allows_loop():
+        count += 1
+    return count
+
+
+def test_an_unknown_disk_is_left_to_threads_and_then_tried() -> None:
+    pace = DiskPace()
+    assert rounds_before_trial(pace) == ROUNDS_BEFORE_TRIAL_MIN
+    pace.note(FAST)
+    assert rounds_before_trial(pace) == 0
+
+
+def test_one_slow_round_among_fast_ones_is_forgiven_but_not_a_stall() -> None:
+    pace = DiskPace()
+    rounds_before_trial(pace)
+    for _ in range(50):
+        pace.note(FAST)
+    pace.note(SLOW)
+    assert pace.allows_loop()
+    pace.note(STALL_SECONDS)
+    assert not pace.allows_loop()
+
+
+def test_a_disk_that_becomes_slow_is_left_to_threads() -> None:
+    pace = DiskPace()
+    rounds_before_trial(pace)
+    pace.note(FAST)
+    for _ in range(10):
+        if pace.allows_loop():
+            pace.note(SLOW)
+    assert not pace.allows_loop()
+
+
+def test_a_slow_disk_costs_one_round_for_each_trial_and_is_tried_ever_less() -> None:
+    pace = DiskPace()
+    pauses = []
+    for _ in range(9):
+        pauses.append(rounds_before_trial(pace))
+        pace.note(SLOW)
+    assert pauses[:3] == [ROUNDS_BEFORE_TRIAL_MIN, ROUNDS_BEFORE_TRIAL_MIN, 2 * ROUNDS_BEFORE_TRIAL_MIN]
+    assert pauses[-1] == ROUNDS_BEFORE_TRIAL_MAX
+    pace.allows_loop()
+    rounds_before_trial(pace)
+    pace.note(FAST)
+    pace.note(STALL_SECONDS)
+    assert rounds_before_trial(pace) == ROUNDS_BEFORE_TRIAL_MIN
