@@ -46,28 +46,38 @@ if TYPE_CHECKING:
     from conformance.wire.listed import Verdict
 
 CARD = Path(__file__).with_name("CARD.md")
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
-    commands = {"run": _run, "compare": _compare, "wire": _wire, "files": _files, "card": _card}
+    """A command inside of a process whose signals, logs and children are somebody else's, as those of a test are."""
+    return _carry_out(_parser().parse_args(arguments))
+
+
+def _main_of_process() -> int:
+    """The same for a process that does nothing else: it has a log, and leaves nothing behind when interrupted."""
+    options = _parser().parse_args()
     begin_client_log()
-    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in INTERRUPTS:
+        signal.signal(number, _interrupt)
     try:
-        return commands[options.command](options)
+        return _carry_out(options)
     except KeyboardInterrupt:
         # By then the brokers are stopped, and so are the clients of those threads that came to their end.
         end_children()
         print("interrupted: all that was started is stopped, and no card is written", file=sys.stderr)
         return 130
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
-def _interrupt(number: int, _: FrameType | None) -> None:
+def _carry_out(options: argparse.Namespace) -> int:
+    commands = {"run": _run, "compare": _compare, "wire": _wire, "files": _files, "card": _card}
+    return commands[options.command](options)
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
     """Once: to stop a broker in order takes seconds, in which an impatient second signal would leave it behind."""
-    signal.signal(number, signal.SIG_IGN)
+    for number in INTERRUPTS:
+        signal.signal(number, signal.SIG_IGN)
     print("stopping the brokers and clients …", file=sys.stderr, flush=True)
     raise KeyboardInterrupt
 
@@ -182,4 +192,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_main_of_process())

@@ -1,4 +1,5 @@
-"""Ctrl-C in the middle of a scenario: what the harness started is gone, and it says so."""
+"""Ctrl-C in the middle of a scenario: what the harness started is gone, and it says so. Called by another program, it
+leaves signals, logs and children to that."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from conformance import __main__ as conformance_main
+from conformance import client_log
 from conformance.clients import kcat
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +25,8 @@ TIMEOUT_S = 60
 
 @pytest.mark.skipif(kcat.missing() is not None, reason="kcat is missing")
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the processes of a user are told by Linux's /proc")
-def test_nothing_is_left_behind() -> None:
+@pytest.mark.parametrize(("first", "second"), [(signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)])
+def test_nothing_is_left_behind(first: signal.Signals, second: signal.Signals) -> None:
     mark = uuid.uuid4().hex
     what = ["--expected", "oncelog", "--client", "kcat", "--scenario", "rebalance"]
     harness = subprocess.Popen(
@@ -39,11 +43,39 @@ def test_nothing_is_left_behind() -> None:
         assert time.monotonic() < deadline
         assert harness.poll() is None, harness.communicate()
         time.sleep(0.01)
-    harness.send_signal(signal.SIGINT)
+    harness.send_signal(first)
+    assert harness.stderr is not None
+    assert harness.stderr.readline() == "stopping the brokers and clients …\n"
+    harness.send_signal(second)
     _, told = harness.communicate(timeout=TIMEOUT_S)
     assert _marked(mark) == []
     assert harness.returncode == 130
+    assert "stopping" not in told, "the second signal broke into the orderly stop"
     assert told.splitlines()[-1] == "interrupted: all that was started is stopped, and no card is written"
+
+
+def test_in_the_process_of_another_program_an_interrupt_is_left_to_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = tmp_path / "clients.log"
+    log.write_text("of an earlier run")
+    handlers = [signal.getsignal(number) for number in conformance_main.INTERRUPTS]
+    seen = []
+
+    def interrupted(_: object) -> int:
+        seen.extend(signal.getsignal(number) for number in conformance_main.INTERRUPTS)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(client_log, "CLIENT_LOG", log)
+    monkeypatch.setattr(conformance_main, "_files", interrupted)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, text=True) as child:
+        with pytest.raises(KeyboardInterrupt):
+            conformance_main.main(["files"])
+        # It ends well if nobody has killed it.
+        child.communicate("\n", timeout=TIMEOUT_S)
+    assert child.returncode == 0
+    assert seen == handlers
+    assert log.read_text() == "of an earlier run"
 
 
 def _marked(mark: str) -> list[list[bytes]]:

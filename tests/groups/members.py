@@ -37,6 +37,26 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+class Commits:
+    """librdkafka may send a commit that waited for its coordinator after newer ones (docs/clients.md)."""
+
+    def __init__(self) -> None:
+        self._newest: dict[Partition, int] = {}
+        """The highest offset that the broker has taken."""
+
+    def note(self, error: Any, places: Any) -> dict[Partition, int]:
+        """What a commit came to; the offsets that it has put back, which should be committed once more."""
+        put_back: dict[Partition, int] = {}
+        for place in places:
+            if error or place.error:
+                continue
+            key = (place.topic, place.partition)
+            newest = self._newest[key] = max(place.offset, self._newest.get(key, 0))
+            if place.offset < newest:
+                put_back[key] = newest
+        return put_back
+
+
 class Member:
     """Polls from its making to `stop`. Subclasses run in `_run` and keep `assigned` up to date."""
 
@@ -49,8 +69,7 @@ class Member:
         self.received: list[tuple[int, int]] = []
         """Partition and offset."""
         self.failure: BaseException | None = None
-        self._answered: dict[Partition, int] = {}
-        """The highest offset whose commit was answered."""
+        self._commits = Commits()
         self._address = bootstrap_servers
         self._group_id = group_id
         self._topic = topic
@@ -102,7 +121,7 @@ class ConfluentMember(Member):
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "heartbeat.interval.ms": 200,
-                "on_commit": lambda _, places: self._note_commits(consumer, places),
+                "on_commit": lambda error, places: self._mend_commits(consumer, error, places),
                 **CONFLUENT,
                 **{name.replace("_", "."): value for name, value in self._options.items()},
             }
@@ -133,14 +152,11 @@ class ConfluentMember(Member):
         finally:
             consumer.close()
 
-    def _note_commits(self, consumer: Any, places: Any) -> None:
-        """librdkafka may send a commit that waited for its coordinator after newer ones (docs/clients.md); mend it."""
+    def _mend_commits(self, consumer: Any, error: Any, places: Any) -> None:
         from confluent_kafka import TopicPartition
 
-        for place in places:
-            key = (place.topic, place.partition)
-            newest = self._answered[key] = max(place.offset, self._answered.get(key, 0))
-            if place.offset < newest and key in self.assigned and not self._stopping.is_set():
+        for key, newest in self._commits.note(error, places).items():
+            if key in self.assigned and not self._stopping.is_set():
                 consumer.commit(offsets=[TopicPartition(*key, newest)], asynchronous=True)
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from typing import Any
 
 BATCH_MAX = 7
 GROUP = "copiers"
 SESSION_TIMEOUT_MS = 6000
+METADATA_TIMEOUT_S = 60.0
 
 
 def run_confluent(address: str, source: str, target: str, name: str) -> None:
@@ -91,9 +93,7 @@ def run_kafka_python(address: str, source: str, target: str, name: str) -> None:
         isolation_level="read_committed",
         fetch_max_wait_ms=20,
     )
-    # A consumer that joins before it knows this may end in a join which it forgets (docs/clients.md).
-    while not consumer.partitions_for_topic(source):
-        pass
+    await_partitions(consumer, source, METADATA_TIMEOUT_S)
     producer = KafkaProducer(bootstrap_servers=address, transactional_id=name)
     producer.init_transactions()
     while True:
@@ -111,6 +111,16 @@ def run_kafka_python(address: str, source: str, target: str, name: str) -> None:
         # A commit of what the broker has aborted meanwhile raises nothing; the records know.
         for each in sent:
             each.get()
+
+
+def await_partitions(consumer: Any, topic: str, timeout_s: float) -> None:
+    """Until a KafkaConsumer knows them: one that joins before may end in a join which it forgets (docs/clients.md)."""
+    deadline = time.monotonic() + timeout_s
+    # Each call asks the broker and waits for its answer, which may be that there is no such topic yet.
+    while not consumer.partitions_for_topic(topic):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the broker has told of no topic {topic} within {timeout_s:g} s")
+        time.sleep(0.02)
 
 
 async def run_aiokafka(address: str, source: str, target: str, name: str) -> None:

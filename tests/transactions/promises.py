@@ -100,7 +100,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "bad_input/test_transactions.py::test_a_write_to_a_partition_that_is_not_in_the_transaction",
     ),
     "EndTxn is idempotent": (
-        "broker/coordinator/test_transaction_ends.py::test_version_1",
+        "broker/coordinator/test_transaction_ends.py::test_version_0",
         "broker/coordinator/test_transaction_ends.py::test_version_2",
         "bad_input/test_transactions.py::test_an_end_of_what_is_not_open_or_ended_otherwise",
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from transaction_client import TransactionClients, refusal
 
@@ -20,7 +22,7 @@ DECIDE, WAIT, REPEAT = Verdict.DECIDE, Verdict.WAIT, Verdict.REPEAT
 
 Expected = Verdict | ErrorCode
 
-VERSION_1: dict[State, tuple[Expected, Expected]] = {
+VERSION_0: dict[State, tuple[Expected, Expected]] = {
     # state: commit, abort
     State.EMPTY: (INVALID, INVALID),
     State.ONGOING: (DECIDE, DECIDE),
@@ -54,9 +56,10 @@ def judged(
     commit: bool,
     memory: TransactionMemory | None = None,
     producer_id: int = PID,
+    logged: int | None = None,
 ) -> Expected:
-    """For a transaction of epoch 5."""
-    transaction = Transaction("x", PID, 5, 1000, state, client_version=version)
+    """For a transaction of epoch 5, and of the same version unless its record has another."""
+    transaction = Transaction("x", PID, 5, 1000, state, client_version=version if logged is None else logged)
     request = EndRequest("x", ProducerIdentity(producer_id, epoch), commit, version)
     try:
         return judge_end(transaction, memory or TransactionMemory(), request)
@@ -64,10 +67,13 @@ def judged(
         return error.code
 
 
-@pytest.mark.parametrize("state", VERSION_1)
-def test_version_1(state: State) -> None:
-    assert (judged(state, 1, 5, True), judged(state, 1, 5, False)) == VERSION_1[state]
-    assert judged(state, 1, 4, True) == judged(state, 1, 4, False) == judged(state, 1, 6, True) == FENCED
+@pytest.mark.parametrize("state", VERSION_0)
+@pytest.mark.parametrize("logged", [0, 1])
+def test_version_0(state: State, logged: int) -> None:
+    """Records of old directories have 1 for the same generation."""
+    judged_here = partial(judged, state, 0, logged=logged)
+    assert (judged_here(5, True), judged_here(5, False)) == VERSION_0[state]
+    assert judged_here(4, True) == judged_here(4, False) == judged_here(6, True) == FENCED
 
 
 @pytest.mark.parametrize("state", VERSION_2_PRESENT)
@@ -79,7 +85,7 @@ def test_version_2(state: State) -> None:
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_another_producer_id(version: int) -> None:
-    for state in VERSION_1:
+    for state in VERSION_0:
         assert judged(state, version, 5, True, producer_id=1) == UNMAPPED
 
 
@@ -88,15 +94,15 @@ def test_after_the_timeout(state: State) -> None:
     memory = TransactionMemory()
     memory.bumped(4, timed_out=True)
     abort = WAIT if state == State.PREPARE_ABORT else REPEAT
-    assert judged(state, 1, 4, False, memory) == judged(state, 2, 4, False, memory) == abort
-    assert judged(state, 1, 4, True, memory) == FENCED
+    assert judged(state, 0, 4, False, memory) == judged(state, 2, 4, False, memory) == abort
+    assert judged(state, 0, 4, True, memory) == FENCED
     assert judged(state, 2, 4, True, memory) == ABORTABLE
 
 
 def test_a_zombie_that_is_just_being_fenced_hears_that_it_is() -> None:
     memory = TransactionMemory()
     memory.waiting = InitRequest("x", 1000)
-    assert judged(State.PREPARE_ABORT, 1, 4, True, memory) == FENCED
+    assert judged(State.PREPARE_ABORT, 0, 4, True, memory) == FENCED
     assert judged(State.PREPARE_ABORT, 2, 4, True, memory) == FENCED
     # A commit that was decided before the other producer came stands, and its retry may know.
     assert judged(State.PREPARE_COMMIT, 2, 4, True, memory) == WAIT

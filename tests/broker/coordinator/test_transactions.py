@@ -372,3 +372,44 @@ def test_after_a_restart_what_was_decided_is_done(clients: TransactionClients, v
     assert clients.end(producer, commit=commit, version=version) == (PID, version // 2)
     opposite = refusal(lambda: clients.end(producer, commit=not commit, version=version))
     assert opposite == ErrorCode.INVALID_TXN_STATE
+
+
+# -- directories of before, in which clients of the older generation have version 1 ---------------------------
+
+
+def write_old(clients: TransactionClients, state: State) -> ProducerIdentity:
+    """A restart on a directory whose last record is such a one; the producer that it is of."""
+    producer = clients.init()
+    clients.add(producer, T0)
+    clients.write(clients.state()._replace(state=state, client_version=1))
+    clients.restart()
+    assert clients.state().client_version == 1
+    return ProducerIdentity(*producer)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_an_open_transaction_of_version_1_is_ended_by_its_client(clients: TransactionClients, commit: bool) -> None:
+    producer = write_old(clients, State.ONGOING)
+    clients.add(producer, T1)
+    waiting = clients.end(producer, commit=commit)
+    assert clients.write_markers() == [WriteMarkers("x", PID, 0, commit, frozenset((T0, T1)), 0)]
+    assert waiting.reply == producer
+    assert clients.transact(producer) == producer
+
+
+def test_an_open_transaction_of_version_1_times_out(clients: TransactionClients) -> None:
+    producer = write_old(clients, State.ONGOING)
+    clients.advance(TIMEOUT_MS)
+    assert clients.written == [(State.PREPARE_ABORT, PID, 1)]
+    clients.write_markers()
+    assert refusal(lambda: clients.add(producer)) == ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_decision_of_version_1_is_done_without_another_epoch(clients: TransactionClients, commit: bool) -> None:
+    producer = write_old(clients, State.PREPARE_COMMIT if commit else State.PREPARE_ABORT)
+    retry = clients.end(producer, commit=commit)
+    assert clients.write_markers() == [WriteMarkers("x", PID, 0, commit, frozenset((T0,)), 1)]
+    assert clients.written == [(State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT, PID, 0)]
+    assert retry.reply == producer
+    assert clients.transact(producer) == producer

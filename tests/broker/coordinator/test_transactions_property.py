@@ -102,7 +102,7 @@ class Transactions(RuleBasedStateMachine):
 
     @initialize()
     def two_producers(self) -> None:
-        self.start("a", 1)
+        self.start("a", 0)
         self.start("b", 2)
 
     @rule(transactional_id=st.sampled_from(IDS), version=st.sampled_from([0, 2]))
@@ -239,7 +239,7 @@ class Transactions(RuleBasedStateMachine):
     def restart(self) -> None:
         self.shard.restart()
         self.markers.clear()
-        # Connections die with the process, and what was under way on them. Version 1 has to rely on that.
+        # Connections die with the process, and what was under way on them. Version 0 has to rely on that.
         self.sent = [(request, txn) for request, txn in self.sent if request.client_version >= 2]
         for client in self.clients:
             if client.init is not None:

@@ -16,7 +16,7 @@ from oncelog.broker.coordinator.transactions.requests import (
     TransactionSettings,
     WriteMarkers,
 )
-from oncelog.broker.coordinator.transactions.state import ProducerIdentity, State, Transaction
+from oncelog.broker.coordinator.transactions.state import ProducerIdentity, State, Transaction, transaction_record
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 TIMEOUT_MS = 60_000
@@ -126,11 +126,12 @@ class TransactionClients(SimulatedShard):
 
     def set_epoch(self, epoch: int, transactional_id: str = "x") -> ProducerIdentity:
         """Skip most of a producer's life: as if its last InitProducerId had given this epoch."""
-        from oncelog.broker.coordinator.transactions.state import transaction_record
+        return self.write(self.state(transactional_id)._replace(producer_epoch=epoch)).identity
 
-        transaction = self.state(transactional_id)._replace(producer_epoch=epoch)
+    def write(self, transaction: Transaction) -> Transaction:
+        """Write a record past the coordinator, which reads it as one that it finds in a directory."""
         self._carry_out(Result(None, [transaction_record(transaction)]))
-        return ProducerIdentity(transaction.producer_id, epoch)
+        return transaction
 
     def _with_producer_id(self, operation: Any, *, keep_appended: bool = False) -> Any:
         fresh: int | None = None
