@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from oncelog.client.offsets import Isolation
 from oncelog.client.security.options import SecurityOptions, parse_security
-from pipeline.config import ConfigError, read_command_config, with_prefix
+from pipeline.config import ConfigError, names_only, read_command_config, with_prefix
 from pipeline.evidence import Seen, Verdict, aborted_offsets, judge
 from pipeline.report import Section, write_report
 from pipeline.session import spark_session
@@ -33,6 +33,8 @@ class Audit(NamedTuple):
 
 def run_audit(flags: argparse.Namespace) -> int:
     kafka = read_command_config(flags.command_config)
+    # What is wrong with the settings is told before Spark is started.
+    _parse_security(kafka)
     spark = spark_session("oncelog audit", master=flags.master)
     try:
         audits = audit(spark, flags.bootstrap, flags.input, flags.output.split(","), flags.output_id, kafka)
@@ -55,12 +57,16 @@ def audit(
     kafka: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Audit]:
     """`kafka` has the settings of security."""
-    try:
-        cluster = SourceCluster(spark, bootstrap, kafka, parse_security(kafka))
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    cluster = SourceCluster(spark, bootstrap, kafka, _parse_security(kafka))
     expected = [f"{row[0]}:{row[1]}" for row in _read(cluster, source, Isolation.READ_COMMITTED).collect()]
     return [_audit_topic(cluster, target, expected, output_id) for target in targets]
+
+
+def _parse_security(kafka: Mapping[str, str]) -> SecurityOptions:
+    try:
+        return parse_security(kafka)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 class SourceCluster(NamedTuple):
@@ -70,6 +76,9 @@ class SourceCluster(NamedTuple):
     bootstrap: str
     kafka: Mapping[str, str]
     security: SecurityOptions
+
+    def __repr__(self) -> str:
+        return f"SourceCluster({self.bootstrap}, {names_only(self.kafka)})"
 
 
 def _audit_topic(cluster: SourceCluster, target: str, expected: list[str], output_id: str) -> Audit:

@@ -26,6 +26,8 @@ WAIT_SECONDS_MAX = 600.0
 MOMENT_SECONDS_MAX = 3.0
 """A kill comes at a random moment after the output has grown, so that it meets all phases of a batch."""
 WRITING_SECONDS_MAX = 60.0
+RESTARTS_MAX = 5
+"""How often a job that failed is started again before the next kill, or before its end."""
 ROOT = Path(__file__).parents[1]
 
 
@@ -140,23 +142,22 @@ def run_with_kills(
 
     Returns the kills that took place; a job that is through before its time comes is not killed.
     """
+    killer = _Killer(etl, broker, written, chooser, await_moment)
     done: list[Kill] = []
-    waiting = list(kills)
     etl.start()
-    while waiting and etl.exit_code != 0:
-        moment = _kill_in_time(etl, broker, waiting[0], step, written, chooser, await_moment)
-        if moment is not None:
-            say(f"kill: {waiting[0]}")
-            done.append(Kill(moment, waiting.pop(0)))
-        elif etl.exit_code:
-            etl.start()
+    for kill in kills:
+        moment = killer.kill(kill, written() + step)
+        if moment is None:
+            break
+        say(f"kill: {kill}")
+        done.append(Kill(moment, kill))
     # A query may fail while its broker is away for long; whoever runs it starts it again.
-    for _ in range(5):
+    for _ in range(RESTARTS_MAX):
         if etl.wait() == 0:
             return done
         say("the job ended with an error and is started again")
         etl.start()
-    raise RuntimeError(f"the job fails again and again; its log ends with:\n{etl.log()[-3000:]}")
+    raise _fails_always(etl)
 
 
 def kill_each(
@@ -172,33 +173,59 @@ def kill_each(
 
     `feed` returns by how much the output has to grow before that.
     """
+    killer = _Killer(etl, broker, written, chooser, await_moment)
     done: list[Kill] = []
     for kill in kills:
-        step = feed()
-        while (moment := _kill_in_time(etl, broker, kill, step, written, chooser, await_moment)) is None:
-            if etl.exit_code is not None:
-                etl.start()
+        # The job may write all that it is fed before anyone looks again.
+        before = written()
+        moment = killer.kill(kill, before + feed())
+        if moment is None:
+            raise RuntimeError(f"the job ended on its own; its log ends with:\n{_tail(etl)}")
         done.append(Kill(moment, kill))
     return done
 
 
-def _kill_in_time(
-    etl: EtlProcess,
-    broker: KillableBroker,
-    what: str,
-    step: int,
-    written: Callable[[], int],
-    chooser: random.Random,
-    await_moment: Callable[[], object],
-) -> float | None:
-    """When it was killed; None if the job ended before, or there was nothing to kill."""
-    before = written()
-    if not wait_until(lambda: written() >= before + step or etl.exit_code is not None):
-        raise TimeoutError(f"the job makes no progress; its log ends with:\n{etl.log()[-3000:]}")
-    if etl.exit_code is None:
-        await_moment()
-    moment = time.monotonic()
-    return moment if etl.exit_code is None and _kill(etl, broker, what, chooser) else None
+class _Killer(NamedTuple):
+    etl: EtlProcess
+    broker: KillableBroker
+    written: Callable[[], int]
+    chooser: random.Random
+    await_moment: Callable[[], object]
+
+    def kill(self, what: str, target: int) -> float | None:
+        """When it was killed; None if the job was through before. A job that failed meanwhile is started again."""
+        failures = 0
+        while (moment := self._try(what, target)) is None:
+            code = self.etl.exit_code
+            if code == 0:
+                return None
+            if code is not None:
+                failures += 1
+                if failures > RESTARTS_MAX:
+                    raise _fails_always(self.etl)
+                self.etl.start()
+        return moment
+
+    def _try(self, what: str, target: int) -> float | None:
+        """None if the job ended before the output has reached the target, or there was nothing to kill."""
+        etl = self.etl
+        if not wait_until(lambda: etl.exit_code is not None or self.written() >= target):
+            raise TimeoutError(f"the job makes no progress; its log ends with:\n{_tail(etl)}")
+        # A dead executor is replaced after a while.
+        if not wait_until(lambda: etl.exit_code is not None or what != "executor" or bool(etl.executors())):
+            raise TimeoutError(f"the job has no executor to kill; its log ends with:\n{_tail(etl)}")
+        if etl.exit_code is None:
+            self.await_moment()
+        moment = time.monotonic()
+        return moment if etl.exit_code is None and _kill(etl, self.broker, what, self.chooser) else None
+
+
+def _fails_always(etl: EtlProcess) -> RuntimeError:
+    return RuntimeError(f"the job fails again and again; its log ends with:\n{_tail(etl)}")
+
+
+def _tail(etl: EtlProcess) -> str:
+    return etl.log()[-3000:]
 
 
 def _kill(etl: EtlProcess, broker: KillableBroker, what: str, chooser: random.Random) -> bool:
@@ -219,7 +246,7 @@ def random_moment(chooser: random.Random, seconds_max: float) -> Callable[[], ob
 
 
 def moment_of_writing(etl: EtlProcess, bootstrap: str, topic: str, sink: str) -> Callable[[], object]:
-    """When records of an unfinished batch are in the topic.
+    """When records of an unfinished batch are in the topic, or after WRITING_SECONDS_MAX if none were seen.
 
     A kill then leaves a batch that must never be seen; or, with Spark's own sink, one that is written twice.
     """

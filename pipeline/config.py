@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from oncelog.client.security.file import read_settings
 
+PAIRS = ("kafka", "source_options", "sink_options", "spark")
+"""The settings that are themselves names and values. Passwords may be among them."""
 SINKS = ("exactly-once", "spark")
 
 
@@ -39,6 +42,15 @@ class EtlConfig(NamedTuple):
     sink_options: dict[str, str] = {}
     spark: dict[str, str] = {}
 
+    def __repr__(self) -> str:
+        shown = {name: names_only(value) if name in PAIRS else repr(value) for name, value in self._asdict().items()}
+        return f"EtlConfig({', '.join(f'{name}={value}' for name, value in shown.items())})"
+
+
+def names_only(settings: Mapping[str, str]) -> str:
+    """Settings for a log or a traceback, where their values have no business."""
+    return f"{{{', '.join(f'{name}=…' for name in settings)}}}"
+
 
 def add_etl_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
@@ -61,7 +73,11 @@ def add_etl_flags(parser: argparse.ArgumentParser) -> None:
     add("--adopt", action="store_const", const=True, help="begin anew under an id that another checkpoint used")
     add_command_config(parser)
     pairs = {
-        "--kafka": ("kafka", "a setting of Kafka for source and sink, such as security.protocol=SSL"),
+        "--kafka": (
+            "kafka",
+            "a setting of Kafka for source and sink, such as security.protocol=SSL; not for secrets,"
+            " which the list of processes would show: they belong into --command-config",
+        ),
         "--source-option": ("source_options", "an option of the source"),
         "--sink-option": ("sink_options", "an option of the sink"),
         "--spark": ("spark", "a setting of the Spark session"),
@@ -95,8 +111,8 @@ def with_prefix(settings: Mapping[str, str]) -> dict[str, str]:
 def parse_etl(flags: argparse.Namespace) -> EtlConfig:
     values = _read_yaml(flags.config) if flags.config else {}
     given = {name: value for name, value in vars(flags).items() if value is not None}
-    for name in ("kafka", "source_options", "sink_options", "spark"):
-        values[name] = _pairs(name, values.get(name, {})) | _pairs(name, given.pop(name, []))
+    for name in PAIRS:
+        values[name] = _pairs(name, values.get(name) or {}) | _pairs(name, given.pop(name, []))
     file = given.pop("command_config", values.pop("command_config", None))
     values["kafka"] = read_command_config(file) | values["kafka"]
     values |= {name: value for name, value in given.items() if name in EtlConfig._fields}
@@ -138,9 +154,13 @@ def _pairs(name: str, given: Any) -> dict[str, str]:
     if isinstance(given, dict):
         return {str(key): str(value) for key, value in given.items()}
     pairs: dict[str, str] = {}
+    if not isinstance(given, list):
+        raise ConfigError(f"{name} must hold names and values")
     for each in given:
-        key, equals, value = each.partition("=")
-        if not equals:
-            raise ConfigError(f"{name.rstrip('s')}: {each!r} is not KEY=VALUE")
+        key, equals, value = str(each).partition("=")
+        if not equals or len(key.split()) != 1:
+            # The rest may be a password.
+            start = re.split(r"[^\w.-]", key, maxsplit=1)[0]
+            raise ConfigError(f"{name.rstrip('s')}: what begins with {start!r} is not KEY=VALUE")
         pairs[key] = value
     return pairs

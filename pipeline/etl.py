@@ -52,8 +52,6 @@ class ReportingSink:
 
 
 def run_etl(config: EtlConfig) -> int:
-    from pyspark.errors import PySparkException
-
     # What is wrong with the settings is told before Spark is started.
     sink = make_sink(config)
     spark = spark_session(f"oncelog etl {config.transactional_id}", master=config.master, settings=config.spark)
@@ -61,13 +59,21 @@ def run_etl(config: EtlConfig) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     try:
-        query = start_query(spark, config, sink)
+        query = _start(spark, config, sink)
         say(f"started: query {query.id}, {', '.join(config.sources) or config.pattern} to {config.target or 'topics'}")
         return _follow(query, sink, stopping)
-    except PySparkException as error:
-        raise ConfigError(_reason(str(error))) from None
     finally:
         spark.stop()
+
+
+def _start(spark: Any, config: EtlConfig, sink: ReportingSink | None) -> Any:
+    """What Spark says against the query is about the settings; what happens later is not."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return start_query(spark, config, sink)
+    except PySparkException as error:
+        raise ConfigError(_reason(str(error))) from None
 
 
 def make_sink(config: EtlConfig) -> ReportingSink | None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.client.security.options import PLAINTEXT
 from pipeline.__main__ import main
+from pipeline.audit import SourceCluster
 from pipeline.config import ConfigError, EtlConfig, add_etl_flags, parse_etl, with_prefix
 
 pytest.importorskip("yaml", reason="needs the extra `pipeline`")
@@ -84,7 +86,7 @@ def test_a_setting_of_the_sink_that_is_wrong_is_said_before_spark_starts(
         ([*NEEDED, "--from", "a", "--sink-option", "x"], "not KEY=VALUE"),
         (["--config", "nowhere.yaml"], "cannot be read"),
         ([*NEEDED, "--from", "a", "--command-config", "nowhere"], "--command-config: cannot read nowhere"),
-        ([*NEEDED, "--from", "a", "--kafka", "x"], "kafka: 'x' is not KEY=VALUE"),
+        ([*NEEDED, "--from", "a", "--kafka", "x"], "kafka: what begins with 'x' is not KEY=VALUE"),
     ],
 )
 def test_what_is_wrong_is_said(arguments: list[str], words: str) -> None:
@@ -92,7 +94,34 @@ def test_what_is_wrong_is_said(arguments: list[str], words: str) -> None:
         parse(*arguments)
 
 
-@pytest.mark.parametrize("text", ["- a list", "nonsense: 1", "a: [unclosed"])
+@pytest.mark.parametrize("given", ["sasl.jaas.config X password=hunter2", "sasl.jaas.config: hunter2"])
+def test_no_message_and_no_repr_has_a_password(given: str) -> None:
+    with pytest.raises(ConfigError, match=r"what begins with 'sasl\.jaas\.config' is not") as caught:
+        parse(*NEEDED, "--from", "a", "--kafka", given)
+    assert "hunter2" not in str(caught.value)
+    config = parse(*NEEDED, "--from", "a", "--kafka", f"sasl.jaas.config={given}", "--spark", "x.password=hunter2")
+    cluster = SourceCluster(None, "h:1", config.kafka, PLAINTEXT)
+    for text in (repr(config), repr(cluster)):
+        assert "hunter2" not in text
+        assert "sasl.jaas.config=…" in text
+
+
+def test_a_name_without_settings_is_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("bootstrap: h:1\nfrom: a\ntransactional-id: t\ncheckpoint: c\nkafka:\nspark:\n")
+    config = parse("--config", str(path))
+    assert (config.kafka, config.spark) == ({}, {})
+
+
+def test_the_audit_says_what_is_wrong_before_spark_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("security.protocol=SSSL\n")
+    flags = ["--bootstrap", "h:1", "--input", "a", "--output", "b", "--command-config", str(path)]
+    assert main(["audit", *flags]) == 2
+    assert "security.protocol is 'SSSL'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["- a list", "nonsense: 1", "a: [unclosed", "kafka: a=b", "kafka: [1]"])
 def test_a_bad_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(text)
