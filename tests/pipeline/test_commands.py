@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -89,7 +90,9 @@ def submit(*arguments: str) -> subprocess.CompletedProcess[str]:
     command += ["--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2"]
     command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
     command += ["--conf", f"spark.pyspark.python={sys.executable}", str(ROOT / "pipeline" / "__main__.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    # spark-submit looks for Spark with the first python3 on the path, which need not be this one.
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=environment)
 
 
 def test_a_function_is_named_with_its_module() -> None:
