@@ -114,6 +114,5 @@ def test_transactional_message_copier_with_random_aborts(broker: Broker, unique:
     )
     last = json.loads(printed.splitlines()[-1])
     assert (last["consumed"], last["remaining"]) == (200, 0)
+    # How many of the aborted records are in the log is up to chance: an abort drops what was not sent yet.
     assert read(address, target, 1) == [[str(number) for number in range(200)]]
-    everything = read(address, target, 1, committed=False)[0]
-    assert len(everything) > 200, "nothing was aborted"

@@ -33,7 +33,7 @@ class Clock:
         self._jump_listeners.remove(listener)
 
     def advance(self, duration_ms: int) -> None:
-        """Let time pass at once: what was due in between fires on the next turn of the loop."""
+        """Let time pass at once: what was due in between happens before this returns."""
         self._steady_base_ms += duration_ms
         for listener in list(self._jump_listeners):
             listener()

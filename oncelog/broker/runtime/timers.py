@@ -26,7 +26,7 @@ class TimerQueue:
         self._wake_up: asyncio.TimerHandle | None = None
         self._wake_up_ms = 0
         self._closed = False
-        clock.on_jump(self._rearm)
+        clock.on_jump(self._time_jumped)
 
     def __len__(self) -> int:
         return len(self._deadlines)
@@ -44,7 +44,7 @@ class TimerQueue:
     def close(self) -> None:
         self._closed = True
         self._deadlines.clear()
-        self._clock.forget_jump(self._rearm)
+        self._clock.forget_jump(self._time_jumped)
         if self._wake_up:
             self._wake_up.cancel()
 
@@ -65,11 +65,11 @@ class TimerQueue:
         delay_ms = max(0, earliest_ms - self._clock.steady_ms())
         self._wake_up = asyncio.get_running_loop().call_later(delay_ms / 1000, self._run_due)
 
-    def _rearm(self) -> None:
+    def _time_jumped(self) -> None:
+        """What is due now fires at once: a request that comes after the jump must find it done."""
         if self._wake_up is not None:
             self._wake_up.cancel()
-            self._wake_up = None
-        self._arm()
+        self._run_due()
 
     def _run_due(self) -> None:
         self._wake_up = None

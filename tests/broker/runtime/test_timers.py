@@ -25,10 +25,8 @@ async def test_timers_fire_in_order_when_the_clock_is_advanced() -> None:
     await turns()
     assert fired == []
     clock.advance(30_000)
-    await turns()
-    assert fired == ["early"]
+    assert fired == ["early"], "whoever asks after the jump finds it done"
     clock.advance(30_000)
-    await turns()
     assert fired == ["early", "late"]
     assert len(timers) == 0
 
