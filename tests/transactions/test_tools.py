@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator
 import pytest
 from direct_batches import open_hanging_transaction
 from producers import ConfluentProducer, Fenced
-from reading import create_topic, read, stable_end
+from reading import committed_offset, create_topic, read, stable_end
 
 from conformance.reference.tools import run_tool
 from oncelog.testing import Broker
+from pipeline.evidence import aborted_offsets
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 
 Unique = Callable[[str], str]
+
+OFFSETS = "__consumer_offsets"
 
 
 @pytest.fixture(scope="module")
@@ -101,18 +104,21 @@ def test_verifiable_producer_and_consumer(broker: Broker, unique: Unique, protoc
 
 @pytest.mark.parametrize("by_group", [True, False], ids=["group metadata", "group id"])
 def test_transactional_message_copier_with_random_aborts(broker: Broker, unique: Unique, by_group: bool) -> None:
-    address, source, target = broker.bootstrap_servers, unique("source"), unique("target")
+    address, source, target, group = broker.bootstrap_servers, unique("source"), unique("target"), unique("copiers")
     for topic in (source, target):
         create_topic(address, topic, 1)
     run("kafka-verifiable-producer", "--bootstrap-server", address, "--topic", source, "--max-messages", "200")
+    assert committed_offset(address, group, source, 0) is None
+    aborted_before = aborted_offsets(address, OFFSETS)
     printed = run(
         "kafka-transactional-message-copier",
         *("--broker-list", address, "--input-topic", source, "--input-partition", "0", "--output-topic", target),
-        *("--transactional-id", unique("copier"), "--consumer-group", unique("copiers")),
+        *("--transactional-id", unique("copier"), "--consumer-group", group),
         *("--transaction-size", "7", "--max-messages", "200", "--enable-random-aborts"),
         *(["--use-group-metadata"] if by_group else []),
     )
     last = json.loads(printed.splitlines()[-1])
     assert (last["consumed"], last["remaining"]) == (200, 0)
-    # How many of the aborted records are in the log is up to chance: an abort drops what was not sent yet.
     assert read(address, target, 1) == [[str(number) for number in range(200)]]
+    # An abort drops records that were not sent yet, but the offsets of its transaction are in the log by then.
+    assert aborted_offsets(address, OFFSETS) > aborted_before, "nothing was aborted"

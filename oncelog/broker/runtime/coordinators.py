@@ -148,6 +148,7 @@ class CoordinatorHost(Generic[C]):
                 partition = self._partitions.leader(self._topic.name, index)
             except KafkaError as error:
                 raise KafkaError(ErrorCode.NOT_COORDINATOR, error.message) from None
+            # Loaded for the first shard; a broker starts faster without it.
             from oncelog.broker.runtime.shard import Shard
 
             shard = Shard(lambda: self._make_coordinator(index), partition, self._clock, self._perform)
