@@ -100,7 +100,7 @@ class FaultyDispatcher(Dispatcher):
 
 
 def _forward(reply: Reply, late: Reply) -> None:
-    late.task = reply.task
+    late.promise = reply.promise
 
     def done(settled: Reply) -> None:
         if settled.failure is not None:
@@ -117,7 +117,7 @@ def _forward(reply: Reply, late: Reply) -> None:
 def _end_with(reply: Reply, *, crashes: bool) -> Reply:
     """Let the request take effect, and lose its answer."""
     lost = Reply(reply.pipelined)
-    lost.task = reply.task
+    lost.promise = reply.promise
 
     def done(_: Reply) -> None:
         if crashes:

@@ -136,7 +136,7 @@ def _append_all(
     if countdown is None:
         return response
     countdown.expire_after(request.timeout_ms, lambda: _time_out(waiting))
-    return countdown.future
+    return countdown
 
 
 def error_reply(request: ProduceRequest, error: KafkaError, _: RequestContext) -> ProduceResponse:

@@ -48,7 +48,7 @@ def handle(
                 results.setdefault(marker.producer_id, {}).setdefault(topic.name, {})[index] = result
                 waits |= _write(marker, topic.name, index, result, countdown, context)
     response.markers = _told(results)
-    return countdown.future if waits else response
+    return countdown if waits else response
 
 
 def _told(results: _Results) -> list[WritableTxnMarkerResult]:

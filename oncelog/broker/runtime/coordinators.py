@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from oncelog.broker.coordinator.contract import Coordinator, Result
 from oncelog.broker.coordinator.java_order import java_hash
 from oncelog.broker.metadata.topic_plans import NewTopic
+from oncelog.broker.runtime.promise import Promise
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class CoordinatorHost(Generic[C]):
     async def _run_loaded(self, shard: Shard[C], operation: Callable[[C, int], Result[R]]) -> R:
         await shard.loading()
         result = shard.run(operation)
-        return await result if isinstance(result, asyncio.Future) else result
+        return await result if isinstance(result, Promise) else result
 
     def _shard(self, index: int) -> Shard[C]:
         shard = self._shards.get(index)

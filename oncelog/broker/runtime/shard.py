@@ -27,6 +27,7 @@ from oncelog.broker.coordinator.contract import (
 )
 from oncelog.broker.coordinator.record_codec import encode_record
 from oncelog.broker.log.producer_state import AppendOrigin
+from oncelog.broker.runtime.promise import Promise
 from oncelog.broker.runtime.timers import TimerQueue
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.records.batch import build_batch, read_header
@@ -73,7 +74,7 @@ class Shard(Generic[C]):
         self._clock = clock
         self._performer = perform
         self._timers = TimerQueue(clock, self._timer_fired)
-        self._parked: dict[Hashable, asyncio.Future[Any]] = {}
+        self._parked: dict[Hashable, Promise[Any]] = {}
         self._loading: asyncio.Task[None] | None = None
         self._closed = False
         self.coordinator = make_coordinator()
@@ -101,13 +102,13 @@ class Shard(Generic[C]):
                 raise KafkaError(ErrorCode.NOT_COORDINATOR, "the coordinator has moved or stops")
             await asyncio.shield(self._loading)
 
-    def run(self, operation: Callable[[C, int], Result[R]]) -> R | asyncio.Future[R]:
-        """The reply, or a future where it has to wait. KafkaError where the coordinator refuses."""
+    def run(self, operation: Callable[[C, int], Result[R]]) -> R | Promise[R]:
+        """The reply, or a promise of it where it has to wait. KafkaError where the coordinator refuses."""
         self.check_loaded()
         result = operation(self.coordinator, self._clock.steady_ms())
         return self._carry_out(result)
 
-    def run_transactional(self, operation: Callable[[C, int], Result[R]], owner: TxnOwner) -> R | asyncio.Future[R]:
+    def run_transactional(self, operation: Callable[[C, int], Result[R]], owner: TxnOwner) -> R | Promise[R]:
         """Like `run`, with the records as part of a producer's transaction: pending until its marker."""
         self.check_loaded()
         result = operation(self.coordinator, self._clock.steady_ms())
@@ -139,9 +140,9 @@ class Shard(Generic[C]):
 
     # -- carrying out ----------------------------------------------------------------------------------------
 
-    def _carry_out(self, result: Result[R], owner: TxnOwner | None = None) -> R | asyncio.Future[R]:
+    def _carry_out(self, result: Result[R], owner: TxnOwner | None = None) -> R | Promise[R]:
         safe_offset = self._write(result, owner)
-        reply: R | asyncio.Future[R]
+        reply: R | Promise[R]
         if isinstance(result.reply, Parked):
             # Parked before the effects happen, since one of them may complete it.
             reply = self._park(result.reply)
@@ -159,6 +160,9 @@ class Shard(Generic[C]):
 
     def _write(self, result: Result[Any], owner: TxnOwner | None) -> int:
         """Records, timers, and replies of others; the offset that everything else has to wait for."""
+        for completion in result.completions:
+            if completion.at_once:
+                self._complete(completion)
         if result.records:
             self._append(result.records, owner)
         for timer in result.timers:
@@ -169,7 +173,9 @@ class Shard(Generic[C]):
         safe_offset = self._partition.log.end_offset
         is_safe = self._partition.log.high_watermark >= safe_offset
         for completion in result.completions:
-            if is_safe or completion.at_once:
+            if completion.at_once:
+                continue
+            if is_safe:
                 self._complete(completion)
             else:
                 self._complete_when_safe(completion, safe_offset)
@@ -197,33 +203,33 @@ class Shard(Generic[C]):
             context = ReplayContext(appended.first_offset + index, producer_id, producer_epoch)
             self.coordinator.replay(record, context)
 
-    def _park(self, parked: Parked) -> asyncio.Future[Any]:
+    def _park(self, parked: Parked) -> Promise[Any]:
         displaced = self._parked.pop(parked.token, None)
         if displaced is not None:
             _settle(displaced, parked.displaced)
-        future = self._parked[parked.token] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(lambda done: self._forget_parked(parked.token, done))
-        return future
+        promise = self._parked[parked.token] = Promise()
+        promise.then(lambda done: self._forget_parked(parked.token, done))
+        return promise
 
-    def _forget_parked(self, token: Hashable, future: asyncio.Future[Any]) -> None:
-        if self._parked.get(token) is future:
+    def _forget_parked(self, token: Hashable, promise: Promise[Any]) -> None:
+        if self._parked.get(token) is promise:
             del self._parked[token]
 
     def _complete(self, completion: Completion) -> None:
-        future = self._parked.pop(completion.token, None)
-        if future is not None:
-            _settle(future, completion.reply)
+        promise = self._parked.pop(completion.token, None)
+        if promise is not None:
+            _settle(promise, completion.reply)
 
     def _complete_when_safe(self, completion: Completion, offset: int) -> None:
         """The request leaves the parking place now, so that a later one of the same token is not confused."""
-        future = self._parked.pop(completion.token, None)
-        if future is not None:
-            self._partition.when_safe(offset, lambda error: _settle(future, completion.reply, error))
+        promise = self._parked.pop(completion.token, None)
+        if promise is not None:
+            self._partition.when_safe(offset, lambda error: _settle(promise, completion.reply, error))
 
-    def _reply_when_safe(self, reply: R, offset: int) -> asyncio.Future[R]:
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._partition.when_safe(offset, lambda error: _settle(future, reply, error))
-        return future
+    def _reply_when_safe(self, reply: R, offset: int) -> Promise[R]:
+        promise: Promise[R] = Promise()
+        self._partition.when_safe(offset, lambda error: _settle(promise, reply, error))
+        return promise
 
     def _perform(self, effects: list[Any], safe_offset: int) -> None:
         for effect in effects:
@@ -300,8 +306,8 @@ class Shard(Generic[C]):
 
     def _fail_parked(self, error: KafkaError) -> None:
         parked, self._parked = self._parked, {}
-        for future in parked.values():
-            _settle(future, None, error)
+        for promise in parked.values():
+            _settle(promise, None, error)
 
 
 def _perform_if_safe(perform: Callable[[], None], error: KafkaError | None) -> None:
@@ -310,15 +316,15 @@ def _perform_if_safe(perform: Callable[[], None], error: KafkaError | None) -> N
         perform()
 
 
-def _settle(future: asyncio.Future[Any], reply: Any, error: KafkaError | None = None) -> None:
-    if future.done():
+def _settle(promise: Promise[Any], reply: Any, error: KafkaError | None = None) -> None:
+    if promise.done():
         return
     if error is not None:
-        future.set_exception(_as_coordinator_error(error))
+        promise.set_exception(_as_coordinator_error(error))
     elif isinstance(reply, Refused):
-        future.set_exception(reply.error)
+        promise.set_exception(reply.error)
     else:
-        future.set_result(reply)
+        promise.set_result(reply)
 
 
 def _as_coordinator_error(error: KafkaError) -> KafkaError:

@@ -89,7 +89,7 @@ class MarkerWriter:
         if countdown is None:
             self._finish(shard, effect, failed)
         else:
-            countdown.future.add_done_callback(lambda _: self._finish(shard, effect, failed))
+            countdown.then(lambda _: self._finish(shard, effect, failed))
 
     def _finish(self, shard: Shard[TransactionCoordinator], effect: WriteMarkers, failed: list[TopicPartition]) -> None:
         if failed:

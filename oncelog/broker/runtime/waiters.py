@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
+from oncelog.broker.runtime.promise import Promise
 from oncelog.protocol.errors import KafkaError
 
 T = TypeVar("T")
@@ -40,14 +41,14 @@ class AckWaiters:
             callback(error)
 
 
-class AckCountdown(Generic[T]):
-    """Gives `value` as the result of a future once several partitions have called back."""
+class AckCountdown(Promise[T]):
+    """Gives `value` once several partitions have called back."""
 
-    __slots__ = ("_remaining", "_timer", "_value", "future")
+    __slots__ = ("_given", "_remaining", "_timer")
 
     def __init__(self, value: T) -> None:
-        self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._value = value
+        super().__init__()
+        self._given = value
         self._remaining = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -71,8 +72,7 @@ class AckCountdown(Generic[T]):
     def _finish(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if not self.future.done():
-            self.future.set_result(self._value)
+        self.set_result(self._given)
 
 
 class Watched(Protocol):

@@ -1,7 +1,8 @@
 """Coroutines that begin at once, where a task would begin in the next turn of the event loop.
 
-Most requests that may have to wait do not: those need neither a task nor the turn. Up to where it first waits, a
-coroutine has no task: `asyncio.current_task()` is None there.
+Most requests that may have to wait do not: those need neither a task nor the turn. One that waits for a promise goes
+on in the moment in which the promise is settled. Only what waits for a future of asyncio gets a task for the rest of
+its way; before that, `asyncio.current_task()` is None.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from collections.abc import Awaitable, Coroutine, Generator
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from oncelog.broker.runtime.promise import Promise
+
 T = TypeVar("T")
 
 
 def begin(coroutine: Coroutine[Any, Any, T]) -> T | Begun[T]:
-    """Run it until it waits: its result if it does not, else the rest of it."""
+    """Run it until it waits: its result if it does not, else a promise of it."""
     try:
         waits_for = coroutine.send(None)
     except StopIteration as end:
@@ -25,8 +28,52 @@ def begin(coroutine: Coroutine[Any, Any, T]) -> T | Begun[T]:
     return Begun(coroutine, waits_for)
 
 
-class Begun(Awaitable[T]):
-    """The rest of a coroutine that waits for its first future, as something that a task can await."""
+class Begun(Promise[T]):
+    """What the rest of a coroutine will return; its cancellation reaches the coroutine as that of a task would."""
+
+    __slots__ = ("_coroutine", "_waits_for")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], waits_for: Any) -> None:
+        super().__init__()
+        self._coroutine = coroutine
+        self._wait_for(waits_for)
+
+    def cancel(self, _: object = None) -> bool:
+        return self._waits_for.cancel()
+
+    def _wait_for(self, waits_for: Any) -> None:
+        self._waits_for: Promise[Any] | asyncio.Task[T]
+        if isinstance(waits_for, Promise):
+            self._waits_for = waits_for
+            waits_for.then(self._go_on)
+            return
+        rest = _Rest(self._coroutine, waits_for)
+        self._waits_for = asyncio.ensure_future(rest)
+        self._waits_for.add_done_callback(lambda task: self._take_over(task, rest))
+
+    def _go_on(self, _: Promise[Any]) -> None:
+        try:
+            # What it waited for gives it the result, or raises.
+            waits_for = self._coroutine.send(None)
+        except StopIteration as end:
+            self.set_result(end.value)
+        except (Exception, asyncio.CancelledError) as error:
+            self.set_exception(error)
+        else:
+            self._wait_for(waits_for)
+
+    def _take_over(self, task: asyncio.Task[T], rest: _Rest[T]) -> None:
+        if task.cancelled():
+            rest.close()
+            super().cancel()
+        elif (error := task.exception()) is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(task.result())
+
+
+class _Rest(Awaitable[T]):
+    """The rest of a coroutine that waits for a future, as something that a task can await."""
 
     __slots__ = ("_coroutine", "_waits_for")
 
@@ -50,8 +97,8 @@ class Begun(Awaitable[T]):
             result: T = end.value
             return result
 
-    def cancel(self) -> None:
-        """For one that was given up before anybody awaited it: it hears of it as one in a task would."""
+    def close(self) -> None:
+        """For one whose task was cancelled before it began: the coroutine hears of it all the same."""
         if inspect.getcoroutinestate(self._coroutine) != inspect.CORO_SUSPENDED:
             return
         if self._waits_for is not None:

@@ -275,7 +275,8 @@ class Connection(asyncio.BufferedProtocol):
         while self._replies and self._replies[0].done:
             self._write(self._replies.popleft())
         if self._frames.buffered_bytes or not self._reading:
-            self._pump()
+            # Whoever made the reply ready may be in the midst of something; the next request is not part of it.
+            asyncio.get_running_loop().call_soon(self._pump)
 
     def _throttle(self, reply: Reply) -> None:
         if reply.throttle_time_ms:

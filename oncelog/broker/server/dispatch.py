@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.handlers import APIS, Api
 from oncelog.broker.runtime.context import NO_REPLY, RequestContext
-from oncelog.broker.server.begun import Begun, begin
+from oncelog.broker.runtime.promise import Promise
+from oncelog.broker.server.begun import begin
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.compiler import Parts, decode, encode_into
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -35,7 +36,7 @@ ErrorReply = Callable[[Any, KafkaError, RequestContext], "Message"]
 class Reply:
     """The answer to one request, now or later."""
 
-    __slots__ = ("abandonable", "done", "failure", "on_done", "parts", "pipelined", "task", "throttle_time_ms")
+    __slots__ = ("abandonable", "done", "failure", "on_done", "parts", "pipelined", "promise", "throttle_time_ms")
 
     def __init__(self, pipelined: bool, abandonable: bool = False) -> None:
         self.done = False
@@ -47,7 +48,7 @@ class Reply:
         self.pipelined = pipelined
         self.throttle_time_ms = 0
         self.on_done: Callable[[Reply], None] | None = None
-        self.task: asyncio.Future[Any] | None = None
+        self.promise: Promise[Any] | None = None
 
     def finish(self, parts: Parts | None) -> None:
         self.parts = parts
@@ -60,8 +61,8 @@ class Reply:
     def cancel(self) -> None:
         """The peer is gone: whatever the handler waits for need not come."""
         self.on_done = None
-        if self.task:
-            self.task.cancel()
+        if self.promise:
+            self.promise.cancel()
 
     def _set_done(self) -> None:
         self.done = True
@@ -98,7 +99,7 @@ class Dispatcher:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._routes: dict[int, _Route] = {}
-        self._waiting: set[asyncio.Future[Any]] = set()
+        self._waiting: set[Promise[Any]] = set()
         self.frame_size_bytes_max = services.config.int("socket.request.max.bytes")
 
     def dispatch(self, frame: memoryview, connection: Connection) -> Reply:
@@ -122,7 +123,7 @@ class Dispatcher:
                 result = begin(result)
         except Exception as error:
             result = self._error_message(route, request, context, error, reply)
-        if type(result) is not route.response and inspect.isawaitable(result):
+        if isinstance(result, Promise):
             self._wait(result, route, request, context, header, reply)
         else:
             self._finish(result, header, context, reply)
@@ -144,33 +145,28 @@ class Dispatcher:
 
     def _wait(
         self,
-        result: Awaitable[Any],
+        promise: Promise[Any],
         route: _Route,
         request: Message,
         context: RequestContext,
         header: bytes,
         reply: Reply,
     ) -> None:
-        def settled(done: asyncio.Future[Any]) -> None:
-            self._waiting.discard(done)
-            if done.cancelled():
+        def settled(_: Promise[Any]) -> None:
+            self._waiting.discard(promise)
+            try:
+                value = promise.result()
+            except asyncio.CancelledError:
                 reply.fail(f"{route.api.key.camel} was given up")
-                if isinstance(result, Begun):
-                    result.cancel()
                 return
-            error = done.exception()
-            if error is None:
-                value = done.result()
-            elif isinstance(error, Exception):
+            except Exception as error:
                 value = self._error_message(route, request, context, error, reply)
-            else:
-                raise error
             reply.throttle_time_ms = context.throttle_time_ms
             self._finish(value, header, context, reply)
 
-        reply.task = asyncio.ensure_future(result)
-        self._waiting.add(reply.task)
-        reply.task.add_done_callback(settled)
+        reply.promise = promise
+        self._waiting.add(promise)
+        promise.then(settled)
 
     def _finish(self, result: Any, header: bytes, context: RequestContext, reply: Reply) -> None:
         if reply.failure is not None:

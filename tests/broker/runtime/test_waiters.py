@@ -27,16 +27,16 @@ async def test_a_countdown_gives_its_value_when_all_have_arrived() -> None:
     countdown.expect()
     countdown.expect()
     countdown.arrived()
-    assert not countdown.future.done()
+    assert not countdown.done()
     countdown.arrived()
-    assert await countdown.future == "value"
+    assert await countdown == "value"
 
 
 async def test_a_countdown_that_takes_too_long_gives_its_value_all_the_same() -> None:
     countdown, expired = AckCountdown("value"), []
     countdown.expect()
     countdown.expire_after(1, lambda: expired.append(True))
-    assert await countdown.future == "value"
+    assert await countdown == "value"
     assert expired == [True]
     countdown.arrived()
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from oncelog.broker.runtime.promise import Promise
 from oncelog.broker.server.begun import Begun, begin
 
 
@@ -75,7 +76,7 @@ async def test_a_cancelled_task_cancels_the_coroutine() -> None:
     assert told == ["cancelled"]
 
 
-async def test_one_that_is_given_up_before_it_was_awaited_is_cancelled_with_its_future() -> None:
+async def test_one_that_is_given_up_at_once_is_cancelled_with_its_future() -> None:
     first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     told: list[str] = []
 
@@ -90,8 +91,72 @@ async def test_one_that_is_given_up_before_it_was_awaited_is_cancelled_with_its_
     assert isinstance(rest, Begun)
     rest.cancel()
     rest.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await rest
     assert told == ["cancelled"]
     assert first.cancelled()
+
+
+async def test_what_waits_for_a_promise_goes_on_in_the_moment_in_which_it_is_settled() -> None:
+    first: Promise[int] = Promise()
+    second: Promise[int] = Promise()
+
+    async def add() -> int:
+        return await first + await second
+
+    rest = begin(add())
+    assert isinstance(rest, Begun)
+    first.set_result(40)
+    assert not rest.done()
+    second.set_result(2)
+    assert rest.result() == 42
+
+
+async def test_a_promise_that_fails_fails_what_waits_for_it() -> None:
+    first: Promise[int] = Promise()
+
+    async def wait() -> int:
+        return await first
+
+    rest = begin(wait())
+    assert isinstance(rest, Begun)
+    first.set_exception(ValueError("no"))
+    with pytest.raises(ValueError, match="no"):
+        rest.result()
+
+
+async def test_one_that_waits_for_a_promise_is_cancelled_at_once() -> None:
+    first: Promise[int] = Promise()
+    told: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await first
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            raise
+
+    rest = begin(wait())
+    assert isinstance(rest, Begun)
+    rest.cancel()
+    assert rest.cancelled()
+    assert first.cancelled()
+    assert told == ["cancelled"]
+
+
+async def test_a_promise_may_be_followed_by_a_future_and_that_by_a_promise() -> None:
+    first: Promise[int] = Promise()
+    last: Promise[int] = Promise()
+
+    async def add() -> int:
+        before = await first
+        return before + await asyncio.to_thread(lambda: 1) + await last
+
+    rest = begin(add())
+    assert isinstance(rest, Begun)
+    first.set_result(40)
+    last.set_result(1)
+    assert await rest == 42
 
 
 async def test_two_may_wait_for_the_same_future() -> None:
