@@ -83,11 +83,11 @@ conformance: $(STAMP)-$(if $(filter-out spark,$(CLIENT)),dev,pipeline) ## Compar
 	@sh conformance/reference/ensure_java.sh
 	$(BIN)/python -m conformance card $(if $(CLIENT),--client $(CLIENT))
 
-bench: $(STAMP)-bench ## Side by side with Apache Kafka and others; writes bench/RESULTS.md (BENCH_MINUTES=25)
+bench: $(STAMP)-bench ## Side by side with Apache Kafka and others; writes bench/RESULTS.md (BENCH_MINUTES=30)
 	@sh conformance/reference/ensure_java.sh
-	$(BIN)/python -m bench all --minutes $${BENCH_MINUTES:-25}
+	$(BIN)/python -m bench all --minutes $${BENCH_MINUTES:-30}
 
-bench-quick: $(STAMP)-bench ## The same in three minutes, with fewer sizes; writes bench/QUICK.md
+bench-quick: $(STAMP)-bench ## The same in four minutes, with fewer sizes; writes bench/QUICK.md
 	@sh conformance/reference/ensure_java.sh
 	$(BIN)/python -m bench quick
 

@@ -80,8 +80,8 @@ def parser() -> argparse.ArgumentParser:
     page = commands.add_parser("page", help="the page and its plots, from the JSON of a run")
     page.add_argument("--json", type=Path, default=RESULTS_PATH)
     for name, minutes, rounds, warmup, what in (
-        ("all", 25.0, 3, 6.0, "every kind of work"),
-        ("quick", 3.0, 2, 2.0, "the goals in three minutes"),
+        ("all", 30.0, 3, 6.0, "every kind of work"),
+        ("quick", 3.75, 2, 2.0, "the goals in four minutes"),
     ):
         one = commands.add_parser(name, help=f"{what}, within a time budget; writes JSON and the page")
         add_common(one)

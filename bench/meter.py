@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Self
 
 from bench.peers.base import Peer
@@ -11,21 +12,22 @@ Sample = dict[str, float]
 
 
 class Meter:
-    """`with Meter(peer) as meter: …`, then `meter.sample(records=…)`."""
+    """`with Meter(peer) as meter: …`, then `meter.sample(records=…)`; the client is this process, or told."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, client_cpu_s: Callable[[], float] = time.process_time) -> None:
         self._peer = peer
+        self._client_cpu_s = client_cpu_s
         self.seconds = self.broker_cpu_s = self.client_cpu_s = 0.0
 
     def __enter__(self) -> Self:
         self.broker_cpu_s = -self._peer.cpu_seconds()
-        self.client_cpu_s = -time.process_time()
+        self.client_cpu_s = -self._client_cpu_s()
         self.seconds = -time.perf_counter()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.seconds += time.perf_counter()
-        self.client_cpu_s += time.process_time()
+        self.client_cpu_s += self._client_cpu_s()
         self.broker_cpu_s += self._peer.cpu_seconds()
 
     def sample(

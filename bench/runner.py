@@ -40,8 +40,9 @@ class Plan(NamedTuple):
     case: Case
     peers: tuple[str, ...]
 
-    def estimated_seconds(self, rounds: int) -> float:
-        return self.extra_seconds + len(self.peers) * self.turns(rounds) * self.case.seconds_factor
+    def sampled_seconds(self, rounds: int) -> float:
+        """With a second for a sample, or more where the case wants longer ones."""
+        return len(self.peers) * self.turns(rounds) * self.case.seconds_factor
 
     def least_seconds(self, rounds: int) -> float:
         return self.extra_seconds + len(self.peers) * self.turns(rounds) * SECONDS_MIN
@@ -85,15 +86,17 @@ class Runner:
     def _share(self, plans: Sequence[Plan]) -> float | None:
         """The seconds that the first of these may take, so that all of them fit into what is left of the budget.
 
-        It gets what its fixed costs and the shortest samples need, even if others will then be left out: they come in
-        the order of their importance.
+        Fixed costs come off first, the rest is for samples. It gets what the shortest samples need, even if others
+        will then be left out: they come in the order of their importance.
         """
         if self._settings.budget_seconds is None:
             return None
         left = self._began + self._settings.budget_seconds - self._clock()
         rounds = self._settings.rounds
-        weights = [plan.estimated_seconds(rounds) for plan in plans]
-        return min(left, max(left * weights[0] / sum(weights), plans[0].least_seconds(rounds)))
+        weights = [plan.sampled_seconds(rounds) for plan in plans]
+        for_samples = left - sum(plan.extra_seconds for plan in plans)
+        share = plans[0].extra_seconds + for_samples * weights[0] / sum(weights)
+        return min(left, max(share, plans[0].least_seconds(rounds)))
 
     def _run_case(self, plan: Plan, pool: Pool, share: float | None) -> CaseResult:
         case = plan.case
@@ -113,13 +116,17 @@ class Runner:
 
     def _run_turns(self, plan: Plan, pool: Pool, result: CaseResult, turns: int, share: float | None) -> None:
         case = plan.case
-        deadline = None if share is None else self._clock() + share
         seconds = self._seconds(plan, turns, share)
+        peers: dict[str, Peer] = {}
+        for name in plan.peers:
+            with _Failure(result.runs[name]):
+                peers[name] = pool.get(name, started=not case.starts_peers)
+        # The peers that start here serve later cases too: the time for it is not taken from this one's rounds.
+        deadline = None if share is None else self._clock() + share
         prepared: dict[str, Peer] = {}
         try:
-            for name in plan.peers:
+            for name, peer in peers.items():
                 with _Failure(result.runs[name]):
-                    peer = pool.get(name, started=not case.starts_peers)
                     prepared[name] = peer
                     case.prepare(peer, seconds)
             for turn in range(turns):

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from weakref import WeakKeyDictionary
+
 from confluent_kafka import TopicPartition
 
 from bench.clients import confluent
 from bench.peers.base import Peer
 
 _SIZES = (100, 1000, 10_000)
+# Up to about here Apache Kafka's transactions get faster: a cold one answers several times more slowly.
+TRANSACTIONS = 8000
+_PRODUCERS = 16
+_TIMEOUT_S = 60.0
+# The process of a peer that has had its transactions; one that was started again is cold.
+_warm: WeakKeyDictionary[Peer, int] = WeakKeyDictionary()
 
 
 def warm_up(peer: Peer, seconds: float) -> None:
@@ -23,3 +32,26 @@ def warm_up(peer: Peer, seconds: float) -> None:
                 with confluent.consumer(peer) as reader:
                     reader.assign([TopicPartition(topic, partition, 0) for partition in range(4)])
                     confluent.read(reader, count)
+
+
+def warm_up_transactions(peer: Peer, transactions: int) -> None:
+    """Commits so many once, by several producers at a time, since one alone mostly waits; every peer gets the same."""
+    if not transactions or _warm.get(peer) == peer.pid:
+        return
+    with confluent.topic(peer, "warmup-transactions", 1) as topic, ThreadPoolExecutor(_PRODUCERS) as threads:
+        count = -(-transactions // _PRODUCERS)
+        for done in [threads.submit(commit, peer, topic, f"warmup-{one}", count) for one in range(_PRODUCERS)]:
+            done.result()
+    _warm[peer] = peer.pid
+
+
+def commit(peer: Peer, topic: str, transactional_id: str, count: int) -> None:
+    counting = confluent.CountingProducer(peer, **{"transactional.id": transactional_id, "linger.ms": 0})
+    try:
+        counting.producer.init_transactions(_TIMEOUT_S)
+        for _ in range(count):
+            counting.producer.begin_transaction()
+            counting.producer.produce(topic, bytes(100))
+            counting.producer.commit_transaction(_TIMEOUT_S)
+    finally:
+        counting.close()

@@ -1,12 +1,13 @@
-"""RESULTS.md from the JSON of a run: the goals, then every work with ratios, costs and who was busy."""
+"""RESULTS.md from the JSON of a run: which goals hold, how it was measured, then every work with ratios and costs."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.goals import CACHE, FLAT_MAX, FSYNC, GOALS
+from bench.goals import CACHE, FLAT_MAX, FSYNC, GOALS, Goal
 from bench.peers import DESCRIPTIONS
 from bench.report.cells import BASE, cell
 from bench.report.metrics import metric, number
@@ -32,6 +33,10 @@ broker, and the CPU per MB or per request is the figure to look at. *Produce, br
 client that costs next to nothing.
 """
 
+_REACH = """\
+*Within reach* is what the floor program makes of the same work or, where it cannot serve it, kfake, which keeps all in
+memory: if that falls short of a goal too, it is likely the client, not the broker, that stands in its way."""
+
 
 def write_page(results: Results, json_path: Path) -> Path:
     """Beside the JSON: results.json gives RESULTS.md and the folder plots."""
@@ -45,10 +50,13 @@ def write_page(results: Results, json_path: Path) -> Path:
 
 def lines(results: Results, plots: dict[str, str]) -> Iterator[str]:
     yield "# Oncelog beside Apache Kafka, kfake and a floor"
-    yield _HOW
-    yield from _machine(results)
+    yield from _at_a_glance(results)
     yield from _goals(results, plots)
     yield from _failures(results)
+    yield ""
+    yield "## How it was measured"
+    yield _HOW
+    yield from _machine(results)
     for name, work in WORKS.items():
         cases = [case for case in results.of(name) if case.skipped is None]
         if not cases:
@@ -73,29 +81,56 @@ def _machine(results: Results) -> Iterator[str]:
         yield f"- **{name}**: {text}"
 
 
+def _at_a_glance(results: Results) -> Iterator[str]:
+    """What a reader with half a minute wants to know: how many goals hold, and what is in the way of the others."""
+    verdicts = [(goal, goal.judge(results)) for goal in GOALS]
+    counts = Counter(verdict.word for _, verdict in verdicts)
+    others = [f"{counts[word]} {word}" for word in ("partly met", "not met", "not measured") if counts[word]]
+    yield ""
+    yield f"**{counts['met']} of {len(GOALS)} goals are met**{''.join(f', {other}' for other in others)}."
+    missed = [(goal, verdict) for goal, verdict in verdicts if verdict.word in ("partly met", "not met")]
+    if not missed:
+        return
+    yield ""
+    yield "| not met, or not everywhere | goal | measured | within reach |"
+    yield "|---|---|---|---|"
+    for goal, verdict in missed:
+        partly = " (partly)" if verdict.word == "partly met" else ""
+        reach = _reach(goal, results) + (", **short of it too**" if goal.is_beyond_reach(results) else "")
+        yield f"| {goal.text}, {goal.side} | {goal.wanted} | {_value(verdict.value, goal.unit)}{partly} | {reach} |"
+    yield ""
+    yield _REACH
+
+
 def _goals(results: Results, plots: dict[str, str]) -> Iterator[str]:
     yield ""
     yield "## Goals"
     yield ""
-    yield "Where a goal covers several cases, the median of them decides and the range is in brackets; it is *partly"
-    yield f"met* while some of them miss it. A curve is flat if its end is at most {FLAT_MAX}x its beginning. Where the"
-    yield "floor took part, its own ratio shows what is left to gain: it does next to nothing with what a client sends,"
-    yield "so what it does not reach, no broker does with that client on that machine."
+    yield "Each is a ratio to Apache Kafka with its defaults, unless it says otherwise. Where a goal covers several"
+    yield "cases, the median of them decides and the range is in brackets; it is *partly met* while some of them miss"
+    yield f"it. A curve is flat if its end is at most {FLAT_MAX}x its beginning."
     yield ""
-    yield f"| work | {CACHE}: goal | measured | | the floor | {FSYNC}: goal | measured | |"
+    yield f"| work | {CACHE}: goal | measured | | {FSYNC}: goal | measured | | within reach |"
     yield "|---|---|---|---|---|---|---|---|"
     rows: dict[str, dict[str, str]] = {}
+    reaches: dict[str, str] = {}
     for goal in GOALS:
         verdict = goal.judge(results)
         word = f"**{verdict.word}**" if verdict.is_met else verdict.word
-        measured = _value(verdict.value, goal.unit) if verdict.value is not None else ""
-        floor = f" | {_value(goal.floor_value(results))}" if goal.side == CACHE else ""
-        rows.setdefault(goal.text, {})[goal.side] = f"{goal.wanted} | {measured} | {word}{floor}"
+        rows.setdefault(goal.text, {})[goal.side] = f"{goal.wanted} | {_value(verdict.value, goal.unit)} | {word}"
+        reaches[goal.text] = _reach(goal, results)
     for text, sides in rows.items():
-        yield f"| {text} | {sides.get(CACHE, ' | | | ')} | {sides.get(FSYNC, ' | | ')} |"
+        yield f"| {text} | {sides.get(CACHE, ' | | ')} | {sides.get(FSYNC, ' | | ')} | {reaches[text]} |"
+    yield ""
+    yield _REACH
     if "goals" in plots:
         yield ""
         yield f"![Goals]({plots['goals']})"
+
+
+def _reach(goal: Goal, results: Results) -> str:
+    value = goal.within_reach(results)
+    return f"{_value(value)} by {goal.reach.peer}" if goal.reach is not None and value is not None else ""
 
 
 def _failures(results: Results) -> Iterator[str]:

@@ -13,6 +13,7 @@ from bench.clients import confluent, wire
 from bench.clients.confluent import ClientError
 from bench.meter import Meter, Sample
 from bench.peers.base import Peer
+from bench.warmup import TRANSACTIONS, warm_up_transactions
 
 _TIMEOUT_S = 60.0
 _SIZE = 100
@@ -24,12 +25,14 @@ class TransformCase(Case):
     headline = "records_per_s"
     extra_seconds = 2.0
 
-    def __init__(self, batch: int) -> None:
+    def __init__(self, batch: int, peer_warmup: int = TRANSACTIONS) -> None:
         super().__init__(f"{batch} records a transaction", (*BROKERS, "kfake"), batch=batch)
         self._batch = batch
+        self._peer_warmup = peer_warmup
         self._input = f"transform-input-{batch}-1"
 
     def prepare(self, peer: Peer, seconds: float) -> None:
+        warm_up_transactions(peer, self._peer_warmup)
         confluent.create_topic(peer, self._input, 1)
         megabytes = _RECORDS_PER_SECOND * _SIZE * seconds / 1e6
         wire.fill(peer.bootstrap_servers, self._input, 1, megabytes, _SIZE, batch_bytes=10_000)

@@ -21,6 +21,14 @@ def produce(size: int, partitions: int, **megabytes_per_s: list[float]) -> CaseR
     return case("produce", f"{size} B x {partitions}", "mb_per_s", samples, size=size, partitions=partitions)
 
 
+def transactions(client: str, kafka: float, oncelog: float, kfake: float) -> CaseResult:
+    samples = {
+        peer: [{"transactions_per_s": rate}]
+        for peer, rate in (("kafka", kafka), ("oncelog", oncelog), ("kfake", kfake))
+    }
+    return case("transactions", f"of 1, {client}", "transactions_per_s", samples, records=1, client=client)
+
+
 def sample_results() -> Results:
     results = Results({"cores": 2}, "2026-01-01 00:00 UTC", 25.0)
     results.put(produce(100, 1, kafka=[100, 110], oncelog=[200, 220], oncelog_fsync=[90, 100], floor=[300, 300]))
@@ -37,6 +45,8 @@ def sample_results() -> Results:
             kind="produce",
         )
     )
+    for client, rates in (("confluent", (100.0, 250.0, 270.0)), ("java", (50.0, 600.0, 1500.0))):
+        results.put(transactions(client, *rates))
     for partitions, cost_us in ((10, 100.0), (10_000, 110.0)):
         samples = {"oncelog": [{"cpu_us_per_request": cost_us, "rss_mb": 50.0}]}
         name = f"{partitions} partitions"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from bench.goals import CACHE, FSYNC, GOALS, Verdict
+from bench.goals import CACHE, FSYNC, GOALS, Goal, Verdict
 from bench.results import Results
 from tests.bench.results import produce, sample_results
 
 
-def judge(text: str, side: str, results: Results) -> Verdict:
+def find(text: str, side: str) -> Goal:
     (goal,) = [goal for goal in GOALS if goal.text == text and goal.side == side]
-    return goal.judge(results)
+    return goal
+
+
+def judge(text: str, side: str, results: Results) -> Verdict:
+    return find(text, side).judge(results)
 
 
 def test_several_cases_of_a_goal_are_partly_met_while_some_miss_it() -> None:
@@ -51,3 +55,25 @@ def test_absolute_goals() -> None:
 
 def test_every_goal_has_a_name_and_a_side_of_its_own() -> None:
     assert len({(goal.text, goal.side) for goal in GOALS}) == len(GOALS)
+
+
+def test_each_client_has_a_goal_of_its_own() -> None:
+    one = "one-record transactions per second"
+    results = sample_results()
+    assert judge(f"{one}, confluent-kafka", CACHE, results) == ("not met", (2.5, 2.5, 2.5))
+    assert judge(f"{one}, Java's client", CACHE, results) == ("met", (12.0, 12.0, 12.0))
+    assert judge(f"{one}, Java's client", FSYNC, results).word == "not measured"
+
+
+def test_the_floor_shows_what_is_within_reach_and_kfake_where_the_floor_cannot_serve() -> None:
+    results = sample_results()
+    produce_goal = find("produce throughput, 100 B", CACHE)
+    assert produce_goal.reach is not None
+    assert produce_goal.reach.peer == "floor"
+    assert produce_goal.within_reach(results) == pytest.approx((2.8636, 2.8636, 2.8636), abs=1e-3)
+    assert not produce_goal.is_beyond_reach(results)
+    with_confluent = find("one-record transactions per second, confluent-kafka", CACHE)
+    assert with_confluent.reach is not None
+    assert with_confluent.reach.peer == "kfake"
+    assert with_confluent.is_beyond_reach(results)
+    assert find("start to ready", CACHE).within_reach(results) is None

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
+from bench import warmup
 from bench.case import Case
 from bench.clients import confluent, wire
+from bench.clients.confluent import ClientError
+from bench.clients.java_transactions import JavaTransactions
 from bench.peers import Pool
 from bench.peers.base import Peer
 from bench.works.biglog import Filling, LogSizeCase, RecoveryCase
@@ -17,8 +21,9 @@ from bench.works.latency import EndToEnd, ProduceLatency
 from bench.works.produce import ProduceCase
 from bench.works.requests import ConnectionsCase, SmallRequestsCase
 from bench.works.saturate import SaturateCase
-from bench.works.transactions import TransactionsCase
+from bench.works.transactions import ConfluentTransactions, JavaTransactionsCase
 from bench.works.transform import TransformCase
+from conformance.reference.jars import missing
 
 MOMENT_S = 0.1
 
@@ -37,8 +42,8 @@ CASES: dict[str, tuple[Case, str]] = {
     "latency": (ProduceLatency(), "oncelog"),
     "latency on the floor": (ProduceLatency(), "floor"),
     "end to end": (EndToEnd(), "oncelog"),
-    "transactions": (TransactionsCase(3), "oncelog"),
-    "transform": (TransformCase(10), "oncelog"),
+    "transactions": (ConfluentTransactions(3, peer_warmup=32), "oncelog"),
+    "transform": (TransformCase(10, peer_warmup=0), "oncelog"),
     "connections": (ConnectionsCase(20), "oncelog"),
     "connections to the floor": (ConnectionsCase(20), "floor"),
     "small fetch": (SmallRequestsCase("fetch"), "oncelog"),
@@ -61,6 +66,59 @@ def test_a_work_reports_its_headline_and_what_it_cost(pool: Pool, name: str) -> 
     assert sample[case.headline] > 0
     assert {"broker_cores", "client_cores", "rss_mb"} <= set(sample)
     assert all(value >= 0 for value in sample.values())
+
+
+@pytest.mark.java
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+class TestJava:
+    def test_one_jvm_serves_all_rounds_of_a_case(self, pool: Pool) -> None:
+        case, peer = JavaTransactionsCase(3, peer_warmup=0, jvm_warmup_s=0), pool.get("oncelog")
+        try:
+            case.prepare(peer, MOMENT_S)
+            (driver,) = case.drivers.values()
+            samples = [case.measure(peer, turn, MOMENT_S) for turn in range(2)]
+            assert list(case.drivers.values()) == [driver]
+        finally:
+            case.finish(peer)
+        assert case.drivers == {}
+        for sample in samples:
+            assert sample["transactions_per_s"] > 0
+            assert sample["records_per_s"] == pytest.approx(3 * sample["transactions_per_s"])
+            assert sample["client_cores"] > 0
+            assert sample["p50_ms"] <= sample["p99_ms"] <= sample["p999_ms"]
+
+    def test_what_java_was_told_is_in_the_log(self, pool: Pool) -> None:
+        peer = pool.get("oncelog")
+        with confluent.topic(peer, "told", 1) as topic, closing(JavaTransactions(peer, "told")) as driver:
+            assert len(driver.commit(topic, 4, 100, 0, transactions=5)) == 5
+            # A marker follows the records of each transaction.
+            assert wire.end_offset(peer.bootstrap_servers, topic) == 5 * (4 + 1)
+
+    def test_what_java_throws_is_told(self, pool: Pool) -> None:
+        with closing(JavaTransactions(pool.get("oncelog"), "thrown")) as driver:
+            with pytest.raises(ClientError, match="InvalidTopicException"):
+                driver.commit("no such topic", 1, 100, 0)
+            with pytest.raises(ClientError, match="has ended"):
+                driver.commit("told", 1, 100, 0)
+
+
+def test_the_warm_up_by_transactions_comes_once_for_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    committed: list[int] = []
+
+    def commit(peer: Peer, topic: str, transactional_id: str, count: int) -> None:
+        committed.append(count)
+        commit_really(peer, topic, transactional_id, count)
+
+    commit_really = warmup.commit
+    monkeypatch.setattr(warmup, "commit", commit)
+    with closing(Pool()) as pool:
+        peer = pool.get("oncelog")
+        for _ in range(2):
+            warmup.warm_up_transactions(peer, 20)
+        assert sum(committed) == 32, "each of sixteen producers has the same"
+        peer.stop()
+        warmup.warm_up_transactions(pool.get("oncelog"), 20)
+        assert sum(committed) == 64
 
 
 def test_a_log_grows_and_survives_kill_9() -> None:

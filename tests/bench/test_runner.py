@@ -134,4 +134,25 @@ def test_a_case_over_its_share_ends_after_one_counted_round_and_what_does_not_fi
 
 def test_the_weight_of_a_plan_counts_all_turns_of_all_peers() -> None:
     one = Plan(SomeWork(), Recorded("a", ()), ("kafka", "oncelog"))
-    assert one.estimated_seconds(rounds=3) == 2 * (1 + 4)
+    assert one.sampled_seconds(rounds=3) == 2 * 4
+    assert one.extra_seconds == 2
+
+
+def test_fixed_costs_come_off_the_budget_before_it_is_shared() -> None:
+    """Of 40 s, one case needs 15 s for what surrounds its samples, the other 1 s: 12 s are left for those of each."""
+    dear, cheap = Recorded("dear", ("kafka",), 27 / 4), Recorded("cheap", ("kafka",), 3.0)
+    dear.extra_seconds = 15.0
+    run([dear, cheap], Settings(rounds=3, seconds=None, budget_seconds=40))
+    assert dear.seconds == cheap.seconds == pytest.approx([3.0] * 4)
+
+
+def test_the_start_of_peers_costs_the_case_that_needs_them_first_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    class SlowPool(NamedPool):
+        def get(self, name: str, *, started: bool = True) -> NamedPeer:
+            Recorded.clock += 15.0
+            return super().get(name, started=started)
+
+    monkeypatch.setattr(bench.runner, "Pool", SlowPool)
+    first = Recorded("a", ("kafka",), 2.0)
+    (result, _) = run([first, Recorded("b", ("kafka",), 2.0)], Settings(rounds=3, seconds=None, budget_seconds=20))
+    assert len(result.runs["kafka"].samples) == 3

@@ -1,0 +1,55 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.StringJoiner;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Commits transactions in sequence with Kafka's own producer, when told so by a line on stdin.
+ *
+ * <p>Arguments: bootstrap servers, transactional id. A line has a topic, the records of a transaction, their bytes, the
+ * least number of transactions and the least seconds, between tabs. It is answered by the nanoseconds of each
+ * transaction behind "ok", or by what was thrown behind "error".
+ */
+public class TransactionLoad {
+    public static void main(String[] args) throws Exception {
+        Map<String, Object> config =
+            Map.of("bootstrap.servers", args[0], "transactional.id", args[1], "linger.ms", 0, "acks", "all");
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        // It is not closed: its thread ends with the process, and a close after an error would wait.
+        KafkaProducer<byte[], byte[]> producer =
+            new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
+        try {
+            producer.initTransactions();
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                System.out.println("ok\t" + commit(producer, line.split("\t")));
+            }
+        } catch (Exception error) {
+            String cause = error.getCause() == null ? "" : " because of " + error.getCause();
+            System.out.println("error\t" + (error + cause).replaceAll("\\s+", " "));
+        }
+    }
+
+    private static StringJoiner commit(KafkaProducer<byte[], byte[]> producer, String[] words) {
+        ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(words[0], new byte[Integer.parseInt(words[2])]);
+        int records = Integer.parseInt(words[1]);
+        int least = Integer.parseInt(words[3]);
+        StringJoiner took = new StringJoiner(" ");
+        long now = System.nanoTime();
+        long deadline = now + (long) (Double.parseDouble(words[4]) * 1e9);
+        for (int count = 0; count < least || now < deadline; count++) {
+            producer.beginTransaction();
+            for (int sent = 0; sent < records; sent++) {
+                producer.send(record);
+            }
+            producer.commitTransaction();
+            long done = System.nanoTime();
+            took.add(Long.toString(done - now));
+            now = done;
+        }
+        return took;
+    }
+}
