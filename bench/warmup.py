@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from weakref import WeakKeyDictionary
 
@@ -13,6 +14,8 @@ from bench.peers.base import Peer
 _SIZES = (100, 1000, 10_000)
 # Up to about here Apache Kafka's transactions get faster: a cold one answers several times more slowly.
 TRANSACTIONS = 8000
+# The others are as fast after a few as after many.
+_WITHOUT_COMPILER = 0.05
 _PRODUCERS = 16
 _TIMEOUT_S = 60.0
 # The process of a peer that has had its transactions; one that was started again is cold.
@@ -35,11 +38,14 @@ def warm_up(peer: Peer, seconds: float) -> None:
 
 
 def warm_up_transactions(peer: Peer, transactions: int) -> None:
-    """Commits so many once, by several producers at a time, since one alone mostly waits; every peer gets the same."""
+    """Commits so many once, or a few where there is no compiler to wait for.
+
+    Several producers do it at a time, since one alone mostly waits.
+    """
     if not transactions or _warm.get(peer) == peer.pid:
         return
     with confluent.topic(peer, "warmup-transactions", 1) as topic, ThreadPoolExecutor(_PRODUCERS) as threads:
-        count = -(-transactions // _PRODUCERS)
+        count = math.ceil(transactions * (1 if peer.compiles_itself else _WITHOUT_COMPILER) / _PRODUCERS)
         for done in [threads.submit(commit, peer, topic, f"warmup-{one}", count) for one in range(_PRODUCERS)]:
             done.result()
     _warm[peer] = peer.pid

@@ -21,6 +21,7 @@ _DEFAULTS = {"broker.session.timeout.ms": "9000", "broker.heartbeat.interval.ms"
 
 class Apache(Peer):
     name = "kafka"
+    compiles_itself = True
     own_settings: Mapping[str, str] = {}
 
     def __init__(self, settings: Mapping[str, str]) -> None:

@@ -25,6 +25,8 @@ class Peer(ABC):
     name: str
     # A peer that knows no CreateTopics reads the number of partitions from the end of the topic's name.
     creates_topics = True
+    # A JVM compiles what it does often: it needs thousands of requests of a kind until it is as fast as it gets.
+    compiles_itself = False
 
     @property
     @abstractmethod

@@ -114,10 +114,10 @@ def test_the_warm_up_by_transactions_comes_once_for_a_process(monkeypatch: pytes
     with closing(Pool()) as pool:
         peer = pool.get("oncelog")
         for _ in range(2):
-            warmup.warm_up_transactions(peer, 20)
-        assert sum(committed) == 32, "each of sixteen producers has the same"
+            warmup.warm_up_transactions(peer, 400)
+        assert sum(committed) == 32, "a twentieth, the same for each of sixteen producers"
         peer.stop()
-        warmup.warm_up_transactions(pool.get("oncelog"), 20)
+        warmup.warm_up_transactions(pool.get("oncelog"), 400)
         assert sum(committed) == 64
 
 
