@@ -74,6 +74,8 @@ class Runner:
                         pool.close()
                     pool_of = plan.work
                     pool = Pool(pool_of.peer_settings, self._warm_up) if pool_of.own_peers else shared
+                    if pool is not shared:
+                        shared.pause_all()
                 yield self._run_case(plan, pool, self._share(plans[index:]))
         finally:
             pool.close()
@@ -133,19 +135,23 @@ class Runner:
                 # One counted round at least, whatever the time.
                 if deadline is not None and turn > case.warmups and self._clock() > deadline:
                     break
-                self._round(case, prepared, result, turn, seconds)
+                self._round(case, pool, prepared, result, turn, seconds)
         finally:
             for name, peer in prepared.items():
                 with _Failure(result.runs[name]):
+                    pool.leave_alone(name)
                     case.finish(peer)
 
-    def _round(self, case: Case, peers: dict[str, Peer], result: CaseResult, turn: int, seconds: float) -> None:
+    def _round(
+        self, case: Case, pool: Pool, peers: dict[str, Peer], result: CaseResult, turn: int, seconds: float
+    ) -> None:
         names = [name for name in peers if result.runs[name].error is None]
         # Who begins changes, so that nobody always has the same neighbour.
         first = turn % max(1, len(names))
         for name in names[first:] + names[:first]:
             run = result.runs[name]
             with _Failure(run):
+                pool.leave_alone(name)
                 sample = case.measure(peers[name], turn, seconds)
                 if turn >= case.warmups:
                     run.samples.append(sample)

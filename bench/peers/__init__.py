@@ -1,7 +1,8 @@
-"""The peers by name, and a pool that starts each on first use."""
+"""The peers by name, and a pool that starts each on first use and lets one of them run at a time."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.peers.apache import Apache, ApacheFlush
@@ -23,6 +24,10 @@ DESCRIPTIONS = {
 _DELETE_AT_ONCE = {"log.segment.delete.delay.ms": "0"}
 
 
+# For what a broker wanted to do meanwhile.
+_SETTLE_SECONDS = 0.2
+
+
 class Pool:
     """Peers that live as long as the pool; one that cannot start is not tried again."""
 
@@ -33,6 +38,7 @@ class Pool:
         self._warm_up = warm_up
         self._peers: dict[str, Peer] = {}
         self._failures: dict[str, str] = {}
+        self._paused: set[str] = set()
 
     def get(self, name: str, *, started: bool = True) -> Peer:
         if name in self._failures:
@@ -47,9 +53,29 @@ class Pool:
             raise
         return peer
 
+    def leave_alone(self, name: str) -> None:
+        """Only this peer runs from now on: idle, a warm Kafka takes a tenth of a core from whoever is measured."""
+        for other in self._peers:
+            if other != name:
+                self._pause(other)
+        if name in self._paused:
+            self._paused.remove(name)
+            self._peers[name].resume()
+            time.sleep(_SETTLE_SECONDS)
+
+    def pause_all(self) -> None:
+        for name in self._peers:
+            self._pause(name)
+
+    def _pause(self, name: str) -> None:
+        if name not in self._paused:
+            self._paused.add(name)
+            self._peers[name].pause()
+
     def close(self, names: Sequence[str] | None = None) -> None:
         """Of all its peers, or of these; a closed one would start anew, without data."""
         for name in list(self._peers) if names is None else names:
             peer = self._peers.pop(name, None)
+            self._paused.discard(name)
             if peer is not None:
                 peer.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -58,6 +60,15 @@ class Peer(ABC):
     @abstractmethod
     def close(self) -> None:
         """Stops the broker and removes its data."""
+
+    def pause(self) -> None:
+        """Has no time of the processors until `resume`; it can be killed all the same."""
+        if self.is_running:
+            os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self.is_running:
+            os.kill(self.pid, signal.SIGCONT)
 
     def cpu_seconds(self) -> float:
         return process.cpu_seconds(self.pid)

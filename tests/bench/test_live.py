@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -66,6 +68,29 @@ def test_a_work_reports_its_headline_and_what_it_cost(pool: Pool, name: str) -> 
     assert sample[case.headline] > 0
     assert {"broker_cores", "client_cores", "rss_mb"} <= set(sample)
     assert all(value >= 0 for value in sample.values())
+
+
+def _await_stopped(stopped: Peer, running: Peer) -> None:
+    """A signal takes a moment."""
+    while _is_stopped(running) or not _is_stopped(stopped):
+        time.sleep(0.001)
+
+
+def _is_stopped(peer: Peer) -> bool:
+    return Path(f"/proc/{peer.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_one_peer_runs_at_a_time_and_a_paused_one_can_be_closed() -> None:
+    with closing(Pool()) as pool:
+        first, second = pool.get("oncelog"), pool.get("floor")
+        pool.leave_alone("oncelog")
+        _await_stopped(second, first)
+        pool.leave_alone("floor")
+        _await_stopped(first, second)
+        assert wire.is_ready(second.bootstrap_servers)
+        pool.pause_all()
+        while not _is_stopped(second):
+            time.sleep(0.001)
 
 
 @pytest.mark.java

@@ -25,11 +25,18 @@ class NamedPool:
 
     def __init__(self, *_: object, **__: object) -> None:
         self.closed = False
+        self.alone: str | None = None
 
     def get(self, name: str, *, started: bool = True) -> NamedPeer:
         if name == "kfake":
             raise RuntimeError("kfake did not start: no go")
         return NamedPeer(name)
+
+    def leave_alone(self, name: str) -> None:
+        self.alone = name
+
+    def pause_all(self) -> None:
+        self.alone = None
 
     def close(self) -> None:
         self.closed = True
