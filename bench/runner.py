@@ -130,6 +130,7 @@ class Runner:
             for name, peer in peers.items():
                 with _Failure(result.runs[name]):
                     prepared[name] = peer
+                    pool.leave_alone(name)
                     case.prepare(peer, seconds)
             for turn in range(turns):
                 # One counted round at least, whatever the time.
@@ -179,7 +180,7 @@ class _Failure:
             return False
         if self._run.error is None:
             where = traceback.extract_tb(error.__traceback__)[-1]
-            text = (str(error) or repr(error)).strip().replace("\n", " ")[:600]
+            text = (str(error) or repr(error)).strip().replace("\n", " ")[:900]
             self._run.error = f"{type(error).__name__}: {text} ({where.name})"
         return True
 

@@ -24,6 +24,7 @@ class JavaTransactions:
         command = java_command(
             *(SOURCE.stem, peer.bootstrap_servers, transactional_id), jvm_options=_JVM, more_jars=[compiled(SOURCE)]
         )
+        self._peer = peer
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
@@ -42,7 +43,8 @@ class JavaTransactions:
             self._process.stdin.flush()
         word, _, rest = self._process.stdout.readline().rstrip("\n").partition("\t")
         if word != "ok":
-            raise ClientError(f"Java's producer has ended: {rest or self._last_words()}")
+            said = rest or self._last_words()
+            raise ClientError(f"Java's producer has ended: {said}; the broker said: {self._peer.last_words()}")
         return [int(nanoseconds) / 1e9 for nanoseconds in rest.split()]
 
     def cpu_seconds(self) -> float:

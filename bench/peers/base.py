@@ -19,6 +19,7 @@ from conformance.reference.ports import free_ports
 
 READY_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 60.0
+_LAST_WORDS = 600
 
 
 class Peer(ABC):
@@ -60,6 +61,10 @@ class Peer(ABC):
     @abstractmethod
     def close(self) -> None:
         """Stops the broker and removes its data."""
+
+    def last_words(self) -> str:
+        """The end of what it printed, if that is kept."""
+        return ""
 
     def pause(self) -> None:
         """Has no time of the processors until `resume`; it can be killed all the same."""
@@ -131,7 +136,7 @@ class CommandPeer(Peer):
 
     def last_words(self) -> str:
         output = self.directory / "output"
-        return output.read_text(errors="replace")[-2000:] if output.exists() else ""
+        return output.read_text(errors="replace")[-_LAST_WORDS:] if output.exists() else ""
 
 
 def wait_until_ready(peer: CommandPeer, timeout_s: float = READY_TIMEOUT_S) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
@@ -16,8 +17,13 @@ from bench.runner import Plan, Runner, Settings, plan
 
 
 class NamedPeer:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, pool: NamedPool) -> None:
         self.name = name
+        self.pool = pool
+
+    @property
+    def is_alone(self) -> bool:
+        return self.pool.alone == self.name
 
 
 class NamedPool:
@@ -30,7 +36,7 @@ class NamedPool:
     def get(self, name: str, *, started: bool = True) -> NamedPeer:
         if name == "kfake":
             raise RuntimeError("kfake did not start: no go")
-        return NamedPeer(name)
+        return NamedPeer(name, self)
 
     def leave_alone(self, name: str) -> None:
         self.alone = name
@@ -64,7 +70,11 @@ class Recorded(Case):
         self.finished: list[str] = []
         self._cost_s = cost_s
 
+    def prepare(self, peer: Peer, seconds: float) -> None:
+        assert cast(NamedPeer, peer).is_alone
+
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
+        assert cast(NamedPeer, peer).is_alone
         self.turns.append((turn, peer.name))
         self.seconds.append(seconds)
         Recorded.clock += self._cost_s
@@ -73,6 +83,7 @@ class Recorded(Case):
         return {"value": float(turn)}
 
     def finish(self, peer: Peer) -> None:
+        assert cast(NamedPeer, peer).is_alone
         self.finished.append(peer.name)
 
 

@@ -5,12 +5,16 @@ The answer comes after every partition has its marker, so what was committed is 
 
 from __future__ import annotations
 
+import logging
+
 from oncelog.broker.coordinator.transactions.requests import EndRequest
 from oncelog.broker.coordinator.transactions.state import ProducerIdentity
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.producers import run_with_producer_id
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+logger = logging.getLogger(__name__)
 
 _EPOCH_BUMP_SINCE = 5
 _TRANSACTION_ABORTABLE_SINCE = 4
@@ -31,8 +35,14 @@ async def handle(request: EndTxnRequest, context: RequestContext) -> EndTxnRespo
     return EndTxnResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
 
-def error_reply(_: EndTxnRequest, error: KafkaError, context: RequestContext) -> EndTxnResponse:
+def error_reply(request: EndTxnRequest, error: KafkaError, context: RequestContext) -> EndTxnResponse:
     code = error.code
+    if code == ErrorCode.INVALID_TXN_STATE:
+        # A producer's own fault, or ours, and the end of it: whoever runs it will want to know why.
+        logger.warning(
+            "the end of %s by producer %d, epoch %d, was refused: %s",
+            *(request.transactional_id, request.producer_id, request.producer_epoch, error),
+        )
     if code == ErrorCode.PRODUCER_FENCED and context.version < _PRODUCER_FENCED_SINCE:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     if code == ErrorCode.TRANSACTION_ABORTABLE and context.version < _TRANSACTION_ABORTABLE_SINCE:

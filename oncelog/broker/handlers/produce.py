@@ -9,6 +9,7 @@ acks=all when the high watermark has passed them.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Set
 from typing import TYPE_CHECKING
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from oncelog.broker.log.verification import VerificationGuard
     from oncelog.broker.replica.partition import Partition
     from oncelog.broker.runtime.openings import Guards, Refusals
+
+logger = logging.getLogger(__name__)
 
 ACKS_ALL = -1
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
@@ -231,6 +234,9 @@ def _append(
 
 
 def _refuse(answer: PartitionProduceResponse, error: KafkaError) -> None:
+    if error.code == ErrorCode.INVALID_TXN_STATE:
+        # A producer's own fault, or ours, and the end of it: whoever runs it will want to know why.
+        logger.warning("a batch was refused: %s", error)
     answer.error_code = error.code
     answer.error_message = error.message or None
     answer.base_offset = -1
