@@ -1,10 +1,12 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.Map;
 import java.util.StringJoiner;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
@@ -15,22 +17,41 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * transaction behind "ok", or by what was thrown behind "error".
  */
 public class TransactionLoad {
+    private static final int RESTARTS_MAX = 3;
+
     public static void main(String[] args) throws Exception {
         Map<String, Object> config =
             Map.of("bootstrap.servers", args[0], "transactional.id", args[1], "linger.ms", 0, "acks", "all");
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        // It is not closed: its thread ends with the process, and a close after an error would wait.
-        KafkaProducer<byte[], byte[]> producer =
-            new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
         try {
-            producer.initTransactions();
-            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                System.out.println("ok\t" + commit(producer, line.split("\t")));
+            KafkaProducer<byte[], byte[]> producer = start(config);
+            int restarts = 0;
+            String line = lines.readLine();
+            while (line != null) {
+                try {
+                    System.out.println("ok\t" + commit(producer, line.split("\t")));
+                    line = lines.readLine();
+                } catch (InvalidTxnStateException error) {
+                    // Seen soon after the start of a producer under load, with Apache Kafka as with others.
+                    if (restarts++ == RESTARTS_MAX) {
+                        throw error;
+                    }
+                    producer.close(Duration.ZERO);
+                    producer = start(config);
+                }
             }
         } catch (Exception error) {
             String cause = error.getCause() == null ? "" : " because of " + error.getCause();
             System.out.println("error\t" + (error + cause).replaceAll("\\s+", " "));
         }
+    }
+
+    /** The last one is not closed: its thread ends with the process, and a close after an error would wait. */
+    private static KafkaProducer<byte[], byte[]> start(Map<String, Object> config) {
+        KafkaProducer<byte[], byte[]> producer =
+            new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
+        producer.initTransactions();
+        return producer;
     }
 
     private static StringJoiner commit(KafkaProducer<byte[], byte[]> producer, String[] words) {

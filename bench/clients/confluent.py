@@ -21,6 +21,8 @@ from bench.peers.base import Peer
 
 FLUSH_TIMEOUT_S = 120.0
 _QUIET = {"log_level": 0}
+# By default librdkafka stops fetching for a second when it is 100,000 records ahead, whatever the broker can do.
+_READ_AHEAD = {"queued.min.messages": 1_000_000, "queued.max.messages.kbytes": 131_072, "fetch.queue.backoff.ms": 2}
 _STATISTICS_MS = 100
 _STATISTICS_TIMEOUT_S = 5.0
 _CHUNK_BYTES = 200_000
@@ -163,6 +165,7 @@ def consumer(peer: Peer, **settings: object) -> Iterator[Consumer]:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
+            **_READ_AHEAD,
             **_QUIET,
             **settings,
         }

@@ -18,7 +18,7 @@ from bench.peers.base import Peer
 _MIDDLE = 8
 PEERS = ("kafka", "oncelog", "oncelog-fsync", "kfake")
 # About what a client reads in a second here, so that a round takes about the seconds that were asked for.
-_MEGABYTES_PER_SECOND = {100: 50, 1000: 150, 10_000: 300}
+_MEGABYTES_PER_SECOND = {100: 80, 1000: 250, 10_000: 400}
 _BATCH_BYTES = 64_000
 
 
