@@ -51,6 +51,8 @@ class Work(ABC):
     # With peers of its own, which end with the work: for what leaves a peer changed.
     own_peers = False
     peer_settings: Mapping[str, str] = {}
+    # Whether those of its own peers rest whose turn it is not.
+    pauses_peers = True
     # What a quick run changes in the options; None leaves the work out.
     quick: Mapping[str, Any] | None = None
 

@@ -73,13 +73,16 @@ class Runner:
                     if pool is not shared:
                         pool.close()
                     pool_of = plan.work
-                    pool = Pool(pool_of.peer_settings, self._warm_up) if pool_of.own_peers else shared
+                    pool = self._own_pool(pool_of) if pool_of.own_peers else shared
                     if pool is not shared:
                         shared.pause_all()
                 yield self._run_case(plan, pool, self._share(plans[index:]))
         finally:
             pool.close()
             shared.close()
+
+    def _own_pool(self, work: Work) -> Pool:
+        return Pool(work.peer_settings, self._warm_up, pauses=work.pauses_peers)
 
     def _warm_up(self, peer: Peer) -> None:
         if self._settings.warmup_seconds:

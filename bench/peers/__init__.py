@@ -32,10 +32,16 @@ class Pool:
     """Peers that live as long as the pool; one that cannot start is not tried again."""
 
     def __init__(
-        self, settings: Mapping[str, str] | None = None, warm_up: Callable[[Peer], None] = lambda _: None
+        self,
+        settings: Mapping[str, str] | None = None,
+        warm_up: Callable[[Peer], None] = lambda _: None,
+        *,
+        pauses: bool = True,
     ) -> None:
+        """Without pauses, all its peers run all the time."""
         self._settings = {**_DELETE_AT_ONCE, **(settings or {})}
         self._warm_up = warm_up
+        self._pauses = pauses
         self._peers: dict[str, Peer] = {}
         self._failures: dict[str, str] = {}
         self._paused: set[str] = set()
@@ -68,7 +74,7 @@ class Pool:
             self._pause(name)
 
     def _pause(self, name: str) -> None:
-        if name not in self._paused:
+        if self._pauses and name not in self._paused:
             self._paused.add(name)
             self._peers[name].pause()
 

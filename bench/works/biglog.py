@@ -120,6 +120,8 @@ class BigLog(Work):
     title = "Cost as the log grows, and restart after kill -9"
     own_peers = True
     peer_settings = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+    # A pause would last longer than the session.
+    pauses_peers = False
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--log-gb", type=float, default=20.0, help="to which Oncelog's log grows")

@@ -91,6 +91,9 @@ class Partitions(Work):
     name = "partitions"
     title = "Cost as idle partitions grow"
     own_peers = True
+    # Kafka's own default, since it is stopped and started here; a pause would last longer.
+    peer_settings = {"broker.session.timeout.ms": "9000"}
+    pauses_peers = False
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--partitions", type=numbers, default=[10, 100, 1000, 10_000], help="a rising list")
