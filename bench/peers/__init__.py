@@ -20,8 +20,9 @@ DESCRIPTIONS = {
     "kfake": "franz-go's kfake, in Go, keeps everything in memory and nothing on disk",
     "floor": "the least uvloop program that receives the same bytes, checks CRC32C and writes them",
 }
-# What is deleted is to be gone before the same peer's next turn, for every peer that has the setting.
-_DELETE_AT_ONCE = {"log.segment.delete.delay.ms": "0"}
+# For every peer that has the settings: what is deleted is to be gone before its next turn, and a new group waits for no
+# more members, as it does at the reference.
+_FOR_ALL = {"log.segment.delete.delay.ms": "0", "group.initial.rebalance.delay.ms": "0"}
 
 
 # For what a broker wanted to do meanwhile.
@@ -39,7 +40,7 @@ class Pool:
         pauses: bool = True,
     ) -> None:
         """Without pauses, all its peers run all the time."""
-        self._settings = {**_DELETE_AT_ONCE, **(settings or {})}
+        self._settings = {**_FOR_ALL, **(settings or {})}
         self._warm_up = warm_up
         self._pauses = pauses
         self._peers: dict[str, Peer] = {}
