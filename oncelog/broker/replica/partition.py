@@ -142,7 +142,8 @@ class Partition:
 
     def check_online(self) -> None:
         if self._offline is not None:
-            raise self._offline
+            # A new one each time: an error that is raised again and again collects the frames that it came through.
+            raise KafkaError(self._offline.code, self._offline.message)
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Refuse a client whose idea of the leader is older or newer than ours (KIP-320)."""

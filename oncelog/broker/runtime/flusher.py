@@ -127,7 +127,6 @@ class Flusher:
 
     def _begin_round(self) -> None:
         """Sync the partitions at the same time; each moves on as soon as its own sync is done."""
-        self._scheduled = False
         jobs: list[_Job] = []
         for partition in list(self._awaited)[:PARTITIONS_AT_ONCE]:
             del self._awaited[partition]
@@ -140,6 +139,8 @@ class Flusher:
                 partition.flushed()
             else:
                 jobs.append((partition, ticket))
+        # Not before: whoever is told above may append at once, and must not begin a round within this one.
+        self._scheduled = False
         self._under_way_count += len(jobs)
         if not jobs:
             self._end_round()

@@ -41,7 +41,11 @@ class Promise(Awaitable[T]):
 
     def result(self) -> T:
         if self._error is not None:
-            raise self._error
+            try:
+                raise self._error.with_traceback(None)
+            finally:
+                # The traceback would hold this frame, and the frame the error.
+                del self
         return self._value
 
     def exception(self) -> BaseException | None:
@@ -64,11 +68,11 @@ class Promise(Awaitable[T]):
             self._error = error
             self._settle()
 
-    def cancel(self, _: object = None) -> bool:
+    def cancel(self, msg: object = None) -> bool:
         """Nobody wants the result any more; whether that was news."""
         if self._settled:
             return False
-        self.set_exception(asyncio.CancelledError())
+        self.set_exception(asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg))
         return True
 
     def _settle(self) -> None:

@@ -256,10 +256,10 @@ class Shard(Generic[C]):
         self.coordinator.on_unloaded()
         self._timers.close()
         self._timers = TimerQueue(self._clock, self._timer_fired)
-        self._fail_parked(_as_coordinator_error(cause))
         self.coordinator = self._make_coordinator()
         # What goes on after loading may meet the same failure at once; without a pause it would go round and round.
         self._loading = asyncio.get_running_loop().create_task(self._load(_RELOAD_PAUSE_SECONDS))
+        self._fail_parked(_as_coordinator_error(cause))
 
     async def _load(self, pause_seconds: float = 0) -> None:
         await asyncio.sleep(pause_seconds)

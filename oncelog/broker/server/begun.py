@@ -38,8 +38,8 @@ class Begun(Promise[T]):
         self._coroutine = coroutine
         self._wait_for(waits_for)
 
-    def cancel(self, _: object = None) -> bool:
-        return self._waits_for.cancel()
+    def cancel(self, msg: object = None) -> bool:
+        return self._waits_for.cancel(msg)
 
     def _wait_for(self, waits_for: Any) -> None:
         self._waits_for: Promise[Any] | asyncio.Task[T]
@@ -64,8 +64,10 @@ class Begun(Promise[T]):
 
     def _take_over(self, task: asyncio.Task[T], rest: _Rest[T]) -> None:
         if task.cancelled():
-            rest.close()
-            super().cancel()
+            try:
+                rest.close()
+            finally:
+                super().cancel()
         elif (error := task.exception()) is not None:
             self.set_exception(error)
         else:

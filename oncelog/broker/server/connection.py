@@ -274,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
             self._exclusive = False
         while self._replies and self._replies[0].done:
             self._write(self._replies.popleft())
-        if self._frames.buffered_bytes or not self._reading:
+        if self._frames.buffered_bytes or not self._reading or self._draining:
             # Whoever made the reply ready may be in the midst of something; the next request is not part of it.
             asyncio.get_running_loop().call_soon(self._pump)
 

@@ -33,11 +33,18 @@ class FakeLog:
         self.gate.set()
         self.runs = 0
         self.failure: Exception | None = None
+        self.refusal: StorageError | None = None
+        self.is_under_way = False
 
     def begin_flush(self) -> FakeTicket:
+        if self.refusal is not None:
+            raise self.refusal
+        assert not self.is_under_way
+        self.is_under_way = True
         return FakeTicket(self)
 
     def complete_flush(self, _: FakeTicket) -> None:
+        self.is_under_way = False
         if self.failure is not None:
             raise self.failure
 
@@ -100,6 +107,22 @@ async def test_a_bug_in_one_partition_keeps_no_other_waiting(flusher: Flusher) -
     await flusher.drain()
     assert len(bad.failures) == 1
     assert good.flushed_count == 1
+
+
+async def test_who_appends_when_told_of_a_failure_does_not_begin_a_round_within_the_round() -> None:
+    flusher = Flusher(FixedPace(False))
+    first, refused = FakePartition(), FakePartition()
+    refused.log.refusal = StorageError("too many open files")
+    refused.failed = lambda _: flusher.mark_dirty(first, awaited=True)  # type: ignore[method-assign]
+    first.log.gate.clear()
+    flusher.mark_dirty(first, awaited=True)
+    flusher.mark_dirty(refused, awaited=True)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    first.log.gate.set()
+    await flusher.drain()
+    flusher.close()
+    assert first.flushed_count == 2
 
 
 async def test_many_partitions_do_not_hold_their_files_at_the_same_time(flusher: Flusher) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import traceback
+import weakref
+from contextlib import suppress
 
 import pytest
 
@@ -34,6 +38,35 @@ def test_a_listener_that_fails_keeps_nothing_from_the_others(caplog: pytest.LogC
     promise.set_result(1)
     assert heard == [1]
     assert "a bug of ours" in caplog.text
+
+
+def test_an_error_that_is_raised_again_and_again_stays_small() -> None:
+    promise: Promise[int] = Promise()
+    error = ValueError("no")
+    promise.set_exception(error)
+    lengths = []
+    for _ in range(3):
+        with pytest.raises(ValueError, match="no"):
+            promise.result()
+        lengths.append(len(traceback.extract_tb(error.__traceback__)))
+    assert lengths[0] == lengths[2]
+
+
+def test_a_promise_that_failed_is_gone_with_the_last_who_knows_it() -> None:
+    class Seen(Promise[int]):
+        """Without slots, so that it can be watched."""
+
+    promise = Seen()
+    promise.set_exception(ValueError("no"))
+    gone = weakref.ref(promise)
+    gc.disable()
+    try:
+        with suppress(ValueError):
+            promise.result()
+        del promise
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_task_awaits_it_like_a_future() -> None:

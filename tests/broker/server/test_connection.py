@@ -251,6 +251,14 @@ async def test_what_came_before_the_peer_hung_up_is_handled_in_order(driver: Dri
     assert driver.listener.frame_memory.used_bytes == 0
 
 
+async def test_what_a_peer_held_is_given_back_when_its_last_request_is_done(driver: Driver) -> None:
+    driver.feed(framed(b"wait-001"))
+    driver.connection.connection_lost(None)
+    driver.finish(0)
+    await asyncio.sleep(0)
+    assert driver.listener.frame_memory.used_bytes == 0
+
+
 async def test_a_poll_is_not_begun_for_a_peer_that_hung_up(driver: Driver) -> None:
     driver.feed(framed(b"wait-001") + framed(b"poll-002") + framed(b"now-0003"))
     driver.connection.connection_lost(None)
