@@ -13,6 +13,7 @@ from bench.report.metrics import metric
 from bench.results import CaseResult, Results
 from bench.stats import Spread, ratio, spread
 
+_MARGINS = (0.1, 0.2, 0.5, 1, 2, 5, 10)
 COLOURS = {
     "kafka": "#8c959f",
     "kafka-fsync": "#57606a",
@@ -86,6 +87,8 @@ def _goals(pyplot: Any, results: Results) -> bool:
         axes.barh(row, margin - 1, left=1, color=_VERDICTS[word], height=0.7)
     axes.set_yticks(range(len(shown)), [f"{goal.text} ({goal.side})" for goal, _, _ in reversed(shown)], fontsize=7)
     axes.set_xscale("log")
+    axes.set_xticks(_MARGINS)
+    axes.set_xticks([], minor=True)
     axes.xaxis.set_major_formatter("{x:g}x")
     axes.axvline(1, color="#1b1f24", linewidth=1)
     axes.set_xlabel("times better than the goal (left of the line: short of it)")
