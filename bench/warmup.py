@@ -17,7 +17,6 @@ TRANSACTIONS = 8000
 # The others are as fast after a few as after many.
 _WITHOUT_COMPILER = 0.05
 _PRODUCERS = 16
-_TIMEOUT_S = 60.0
 # The process of a peer that has had its transactions; one that was started again is cold.
 _warm: WeakKeyDictionary[Peer, int] = WeakKeyDictionary()
 
@@ -54,10 +53,8 @@ def warm_up_transactions(peer: Peer, transactions: int) -> None:
 def commit(peer: Peer, topic: str, transactional_id: str, count: int) -> None:
     counting = confluent.CountingProducer(peer, **{"transactional.id": transactional_id, "linger.ms": 0})
     try:
-        counting.producer.init_transactions(_TIMEOUT_S)
+        counting.producer.init_transactions(confluent.TRANSACTION_TIMEOUT_S)
         for _ in range(count):
-            counting.producer.begin_transaction()
-            counting.producer.produce(topic, bytes(100))
-            counting.producer.commit_transaction(_TIMEOUT_S)
+            confluent.commit_one(counting.producer, topic, bytes(100))
     finally:
         counting.close()

@@ -20,6 +20,7 @@ from bench.clients import wire
 from bench.peers.base import Peer
 
 FLUSH_TIMEOUT_S = 120.0
+TRANSACTION_TIMEOUT_S = 60.0
 _QUIET = {"log_level": 0}
 # By default librdkafka stops fetching for a second when it is 100,000 records ahead, whatever the broker can do.
 _READ_AHEAD = {"queued.min.messages": 1_000_000, "queued.max.messages.kbytes": 131_072, "fetch.queue.backoff.ms": 2}
@@ -140,6 +141,14 @@ def produce_for(counting: CountingProducer, name: str, record_bytes: int, second
             producer.poll(0)
     counting.flush()
     return count
+
+
+def commit_one(producer: Producer, name: str, value: bytes, records: int = 1) -> None:
+    """One transaction, from its begin to its commit."""
+    producer.begin_transaction()
+    for _ in range(records):
+        producer.produce(name, value)
+    producer.commit_transaction(TRANSACTION_TIMEOUT_S)
 
 
 def read(reader: Consumer, count: int, timeout_s: float = 60.0) -> None:

@@ -23,9 +23,7 @@ DESCRIPTIONS = {
 # For every peer that has the settings: what is deleted is to be gone before its next turn, and a new group waits for no
 # more members, as it does at the reference.
 _FOR_ALL = {"log.segment.delete.delay.ms": "0", "group.initial.rebalance.delay.ms": "0"}
-
-
-# For what a broker wanted to do meanwhile.
+# For what a broker that was paused wanted to do meanwhile.
 _SETTLE_SECONDS = 0.2
 
 

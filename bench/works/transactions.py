@@ -24,7 +24,6 @@ from bench.warmup import TRANSACTIONS, warm_up_transactions
 
 CLIENTS = {"confluent": "confluent-kafka", "java": "Java's client"}
 PEERS = ("kafka", "kafka-fsync", "oncelog", "oncelog-fsync", "kfake")
-_TIMEOUT_S = 60.0
 _VALUE = bytes(100)
 # The first of a topic bring its metadata.
 _FIRST = 10
@@ -69,30 +68,24 @@ class ConfluentTransactions(TransactionsCase):
         with self._topic(peer, turn) as topic:
             counting = confluent.CountingProducer(peer, **{"transactional.id": self._transactional_id, "linger.ms": 0})
             try:
-                counting.producer.init_transactions(_TIMEOUT_S)
+                counting.producer.init_transactions(confluent.TRANSACTION_TIMEOUT_S)
                 return self._commit_for(peer, counting.producer, topic, seconds)
             finally:
                 counting.close()
 
     def _commit_for(self, peer: Peer, producer: Producer, topic: str, seconds: float) -> Sample:
         for _ in range(_FIRST):
-            self._commit_one(producer, topic)
+            confluent.commit_one(producer, topic, _VALUE, self._records)
         latencies_s = []
         with Meter(peer) as meter:
             now = time.perf_counter()
             deadline = now + seconds
             while now < deadline:
-                self._commit_one(producer, topic)
+                confluent.commit_one(producer, topic, _VALUE, self._records)
                 done = time.perf_counter()
                 latencies_s.append(done - now)
                 now = done
         return self._sample(meter, latencies_s)
-
-    def _commit_one(self, producer: Producer, topic: str) -> None:
-        producer.begin_transaction()
-        for _ in range(self._records):
-            producer.produce(topic, _VALUE)
-        producer.commit_transaction(_TIMEOUT_S)
 
 
 class JavaTransactionsCase(TransactionsCase):

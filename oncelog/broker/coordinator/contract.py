@@ -52,7 +52,7 @@ class Parked(NamedTuple):
 
 class Completion(NamedTuple):
     """The reply to a request that was parked; nothing happens if it is not there any more. `at_once` lets it go
-    before the records are safe, where it says nothing that rests on them."""
+    before the records are written, where it says nothing that rests on them."""
 
     token: Hashable
     reply: Any

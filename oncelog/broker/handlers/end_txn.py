@@ -40,7 +40,7 @@ def error_reply(request: EndTxnRequest, error: KafkaError, context: RequestConte
     if code == ErrorCode.INVALID_TXN_STATE:
         # A producer's own fault, or ours, and the end of it: whoever runs it will want to know why.
         logger.warning(
-            "the end of %s by producer %d, epoch %d, was refused: %s",
+            "the end of %r by producer %d, epoch %d, was refused: %s",
             *(request.transactional_id, request.producer_id, request.producer_epoch, error),
         )
     if code == ErrorCode.PRODUCER_FENCED and context.version < _PRODUCER_FENCED_SINCE:

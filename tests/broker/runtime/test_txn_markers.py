@@ -129,6 +129,19 @@ async def test_an_end_that_cannot_be_noted_is_noted_later(
     assert len(aborted) == 1
 
 
+async def test_an_end_that_is_refused_is_in_the_log(
+    services: Services, producer: DirectProducer, caplog: pytest.LogCaptureFixture
+) -> None:
+    await producer.end(True)
+    other = DirectProducer(services, "two\nlines", producer.version, TIMEOUT_MS)
+    await other.init()
+    with pytest.raises(KafkaError) as caught:
+        await other.end(True)
+    assert caught.value.code == ErrorCode.INVALID_TXN_STATE
+    (message,) = [record.getMessage() for record in caplog.records if "was refused" in record.getMessage()]
+    assert message.startswith(r"the end of 'two\nlines' by producer")
+
+
 async def test_a_topic_that_is_deleted_has_nothing_to_end(services: Services, producer: DirectProducer) -> None:
     await call(services, ApiKey.DELETE_TOPICS, 6, topics=[DeleteTopicState(name=TOPIC)], timeout_ms=1000)
     await producer.end(True)

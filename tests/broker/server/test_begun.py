@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 import pytest
 
 from oncelog.broker.runtime.promise import Promise
 from oncelog.broker.server.begun import Begun, begin
+
+
+async def wait_for(awaited: Awaitable[None], told: list[str]) -> None:
+    """Tells of its cancellation."""
+    try:
+        await awaited
+    except asyncio.CancelledError:
+        told.append("cancelled")
+        raise
 
 
 async def test_what_does_not_wait_is_done_at_once() -> None:
@@ -58,15 +68,7 @@ async def test_a_failure_while_waiting_reaches_the_coroutine_and_may_be_handled_
 
 async def test_a_cancelled_task_cancels_the_coroutine() -> None:
     told: list[str] = []
-
-    async def wait() -> None:
-        try:
-            await asyncio.get_running_loop().create_future()
-        except asyncio.CancelledError:
-            told.append("cancelled")
-            raise
-
-    rest = begin(wait())
+    rest = begin(wait_for(asyncio.get_running_loop().create_future(), told))
     assert isinstance(rest, Begun)
     task = asyncio.ensure_future(rest)
     await asyncio.sleep(0)
@@ -79,15 +81,7 @@ async def test_a_cancelled_task_cancels_the_coroutine() -> None:
 async def test_one_that_is_given_up_at_once_is_cancelled_with_its_future() -> None:
     first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     told: list[str] = []
-
-    async def wait() -> None:
-        try:
-            await first
-        except asyncio.CancelledError:
-            told.append("cancelled")
-            raise
-
-    rest = begin(wait())
+    rest = begin(wait_for(first, told))
     assert isinstance(rest, Begun)
     rest.cancel()
     rest.cancel()
@@ -126,17 +120,9 @@ async def test_a_promise_that_fails_fails_what_waits_for_it() -> None:
 
 
 async def test_one_that_waits_for_a_promise_is_cancelled_at_once() -> None:
-    first: Promise[int] = Promise()
+    first: Promise[None] = Promise()
     told: list[str] = []
-
-    async def wait() -> None:
-        try:
-            await first
-        except asyncio.CancelledError:
-            told.append("cancelled")
-            raise
-
-    rest = begin(wait())
+    rest = begin(wait_for(first, told))
     assert isinstance(rest, Begun)
     rest.cancel()
     assert rest.cancelled()
