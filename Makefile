@@ -22,6 +22,7 @@ $(STAMP): pyproject.toml constraints.txt hatch_build.py oncelog/protocol/records
 	@test -n "$(PYTHON)" || { echo "oncelog needs Python 3.11 or later: install it, or set PYTHON=/path" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; }
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[regex]'
+	@$(BIN)/python -m compileall -q oncelog
 	@touch $@
 
 $(STAMP)-dev: $(STAMP)

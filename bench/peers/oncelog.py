@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import compileall
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
+import oncelog
 from bench.peers.base import CommandPeer
 
 
 class Oncelog(CommandPeer):
     name = "oncelog"
     flush_on_ack = False
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        super().__init__(settings)
+        # As pip does when it installs a wheel: with PYTHONDONTWRITEBYTECODE each start would compile all of it again.
+        compileall.compile_dir(Path(oncelog.__file__).parent, quiet=1)
 
     def command(self, port: int) -> list[str]:
         settings = {"log.flush.on.ack": str(self.flush_on_ack).lower(), **self.settings}
