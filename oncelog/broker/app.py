@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import resource
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oncelog.broker.config.checks import connection_overrides
@@ -168,12 +168,10 @@ class BrokerApp:
 
     async def _start(self) -> None:
         config = self.config
-        directory = Path(config.data_dir)
+        directory = config.data_dir
         self._make_private(directory)
-        self._logs = logs = LogManager.open(
-            str(directory), self._log_config, self._disk, open_files_max=_open_files_max()
-        )
-        self._store = await SqliteStore.open(directory / METADATA_FILE)
+        self._logs = logs = LogManager.open(directory, self._log_config, self._disk, open_files_max=_open_files_max())
+        self._store = await SqliteStore.open(os.path.join(directory, METADATA_FILE))
         metadata = MetadataRuntime(self._store, self._metadata_lost)
         self._services = services = Services(
             broker_id=config.node_id,
@@ -213,10 +211,10 @@ class BrokerApp:
         self._housekeeping = Housekeeping(services, self._flusher)
         self._housekeeping.start()
 
-    def _make_private(self, directory: Path) -> None:
+    def _make_private(self, directory: str) -> None:
         """What clients wrote is nobody else's business. A directory that exists is left as it is."""
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.makedirs(directory, mode=0o700, exist_ok=True)
         except FileExistsError:
             raise StorageError(f"{directory} is not a directory; choose another with --data") from None
 

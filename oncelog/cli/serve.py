@@ -14,7 +14,6 @@ import os
 import resource
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oncelog.protocol.addresses import host_and_port
@@ -37,9 +36,9 @@ EXIT_BAD_SETTING = 2
 
 def run(argv: list[str], make_app: Callable[[BrokerConfig], BrokerApp] | None = None) -> int:
     """`make_app` is for tests, which run a broker that they can control."""
-    options = _parser().parse_args(argv)
     # What is loaded for the start stays: there is no garbage to look for until then, nor ever among it.
     gc.disable()
+    options = _parser().parse_args(argv)
     logging.basicConfig(
         level=options.log_level.upper(),
         stream=sys.stderr,
@@ -76,12 +75,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="oncelog serve",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        # Not as wide as the terminal, because even without --help, asking for that takes longer than all the rest.
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=100),
     )
     parser.add_argument("--data", metavar="DIR", help="where the data is kept (default ./data)")
     parser.add_argument("--listen", metavar="HOST:PORT", help="where to listen (default 127.0.0.1:9092)")
     parser.add_argument("--advertise", metavar="HOST:PORT", help="what clients are told to connect to")
-    parser.add_argument("--config", metavar="FILE", type=Path, help="a server.properties file")
+    parser.add_argument("--config", metavar="FILE", help="a server.properties file")
     parser.add_argument(
         "-o", dest="options", metavar="KEY=VALUE", action="append", default=[], help="one setting; repeatable"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 
 from oncelog.broker.log import checkpoints, offset_index, producer_snapshot, time_index, txn_index
@@ -115,7 +114,7 @@ class PartitionBuilder:
         self._write_snapshot()
         lines = [f"{epoch} {start}" for epoch, start in self.epochs]
         (self.directory / "leader-epoch-checkpoint").write_bytes(checkpoints.encode_lines(lines))
-        metadata = checkpoints.encode_partition_metadata(uuid.UUID(int=7))
+        metadata = checkpoints.encode_partition_metadata(bytes([7] * 16))
         (self.directory / "partition.metadata").write_bytes(metadata)
         for name in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS):
             checkpoints.write_offsets(Disk(), str(self.root / name), {(TOPIC, 0): self.offset})

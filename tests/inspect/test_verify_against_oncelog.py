@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import uuid
 from pathlib import Path
 
 import pytest
@@ -68,7 +67,7 @@ def test_after_compaction_and_deleted_records(tmp_path: Path) -> None:
     manager = LogManager.open(str(data), lambda topic: config)
     list(manager.recover(NOW))
     for topic in ("compacted", "deleted"):
-        log = manager.create(topic, 0, uuid.UUID(int=7), now_ms=NOW)
+        log = manager.create(topic, 0, bytes([7] * 16), now_ms=NOW)
         for number in range(100):
             batch = build_batch(
                 [Record(0, NOW, b"%d" % (number % 3), b"v" * 50)],
@@ -100,7 +99,7 @@ def test_a_broker_that_runs_is_noted(tmp_path: Path, capsys: pytest.CaptureFixtu
     data = tmp_path / "data"
     manager = LogManager.open(str(data), lambda topic: LogConfig())
     list(manager.recover(NOW))
-    manager.create("t", 0, uuid.UUID(int=7), now_ms=NOW).flush()
+    manager.create("t", 0, bytes([7] * 16), now_ms=NOW).flush()
     said = "a broker is using this directory; what it has not flushed may look damaged"
     for path in (data, data / "t-0"):
         assert main(["verify-log", str(path)]) == 0

@@ -22,7 +22,8 @@ from oncelog.broker.config.values import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
+
+    from _typeshed import StrPath
 
 KAFKA_PREFIX: Final = "KAFKA_"
 ONCELOG_PREFIX: Final = "ONCELOG_"
@@ -48,7 +49,7 @@ _NOT_SETTINGS_PREFIXES = ("JMX_", "LOG4J_")
 
 def load_config(
     *,
-    file: Path | None = None,
+    file: StrPath | None = None,
     environment: Mapping[str, str] | None = None,
     options: Iterable[str] = (),
     flags: Iterable[Setting] = (),
@@ -68,12 +69,12 @@ def load_config(
     return config
 
 
-def read_file(path: Path) -> list[Setting]:
+def read_file(path: StrPath) -> list[Setting]:
     """The settings of a Java properties file."""
     import javaproperties
 
     try:
-        with path.open(encoding="utf-8") as stream:
+        with open(path, encoding="utf-8") as stream:
             pairs: dict[str, str] = javaproperties.load(stream)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None

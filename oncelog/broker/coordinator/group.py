@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
@@ -20,8 +19,7 @@ class GroupType(StrEnum):
     CONSUMER = "consumer"
 
 
-@dataclass(frozen=True)
-class GroupSettings:
+class GroupSettings(NamedTuple):
     """The broker's settings as the coordinator of groups needs them."""
 
     initial_rebalance_delay_ms: int = 3000

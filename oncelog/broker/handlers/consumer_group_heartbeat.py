@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.group import Caller
+from oncelog.broker.runtime.chance import random_uuid_text
 from oncelog.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -23,7 +23,7 @@ def handle(
         version=context.version,
         client_id=context.client_id or "",
         client_host=f"/{context.peer.peer_host}",
-        unique=str(uuid.uuid4()),
+        unique=random_uuid_text(),
     )
     return context.services.groups.run(
         request.group_id, lambda coordinator, now_ms: coordinator.consumer_heartbeat(request, caller, now_ms)

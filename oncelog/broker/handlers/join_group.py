@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.group import Caller
+from oncelog.broker.runtime.chance import random_uuid_text
 from oncelog.broker.runtime.groups import settled
 from oncelog.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -24,7 +24,7 @@ async def handle(request: JoinGroupRequest, context: RequestContext) -> JoinGrou
         version=context.version,
         client_id=context.client_id or "",
         client_host=f"/{context.peer.peer_host}",
-        unique=str(uuid.uuid4()),
+        unique=random_uuid_text(),
     )
     response: JoinGroupResponse = await settled(
         context.services.groups.run(

@@ -14,15 +14,13 @@ All are replaced atomically, so a reader finds an old or a new content, never ha
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import os
 import re
-import uuid
 from collections.abc import Mapping
 
 from oncelog.broker.log.disk import Disk, StorageError
+from oncelog.protocol.primitives import uuid_from_text, uuid_text
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
@@ -78,25 +76,17 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
     return offsets
 
 
-def encode_topic_id(topic_id: uuid.UUID) -> str:
-    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+def encode_partition_metadata(topic_id: bytes) -> bytes:
+    return f"version: {_VERSION}\ntopic_id: {uuid_text(topic_id)}".encode()
 
 
-def decode_topic_id(text: str) -> uuid.UUID:
-    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-
-
-def encode_partition_metadata(topic_id: uuid.UUID) -> bytes:
-    return f"version: {_VERSION}\ntopic_id: {encode_topic_id(topic_id)}".encode()
-
-
-def read_partition_metadata(disk: Disk, directory: str) -> uuid.UUID | None:
+def read_partition_metadata(disk: Disk, directory: str) -> bytes | None:
     """The topic's id; None if the file is absent or was torn by a crash right after its creation."""
     try:
         text = disk.read_file(os.path.join(directory, PARTITION_METADATA)).decode()
         found = re.fullmatch(r"version: 0\s+topic_id: (\S+)\s*", text)
-        return decode_topic_id(found.group(1)) if found else None
-    except (FileNotFoundError, ValueError, binascii.Error):
+        return uuid_from_text(found.group(1)) if found else None
+    except (FileNotFoundError, ValueError):
         return None
 
 

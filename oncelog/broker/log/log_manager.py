@@ -19,7 +19,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 
@@ -32,6 +31,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.open_files import DEFAULT_MAX, OpenFiles
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.recovery import write_topic_id
+from oncelog.protocol.primitives import uuid_text
 
 LOCK = ".lock"
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]*)")
@@ -169,7 +169,7 @@ class LogManager:
             return log
         return self._open(topic, partition, None, now_ms)
 
-    def _open(self, topic: str, partition: int, topic_id: uuid.UUID | None, now_ms: int) -> PartitionLog | None:
+    def _open(self, topic: str, partition: int, topic_id: bytes | None, now_ms: int) -> PartitionLog | None:
         key = (topic, partition)
         if key in self.failures:
             raise StorageError(self.failures[key])
@@ -195,7 +195,7 @@ class LogManager:
     def _path(self, topic: str, partition: int) -> str:
         return os.path.join(self.root, f"{topic}-{partition}")
 
-    def create(self, topic: str, partition: int, topic_id: uuid.UUID, *, now_ms: int) -> PartitionLog:
+    def create(self, topic: str, partition: int, topic_id: bytes, *, now_ms: int) -> PartitionLog:
         """The log of a partition, which is made if it does not exist."""
         key = (topic, partition)
         if key not in self._directories:
@@ -206,8 +206,10 @@ class LogManager:
         assert log is not None
         if log.topic_id is None:
             write_topic_id(log, topic_id)
-        if log.topic_id != topic_id:
-            raise StorageError(f"{log.directory} belongs to topic id {log.topic_id}, not {topic_id}")
+        elif log.topic_id != topic_id:
+            raise StorageError(
+                f"{log.directory} belongs to topic id {uuid_text(log.topic_id)}, not {uuid_text(topic_id)}"
+            )
         return log
 
     def update_config(self, topic: str) -> None:

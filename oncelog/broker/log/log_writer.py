@@ -7,7 +7,6 @@ is written once; indexes and producer state follow in memory. See `partition_log
 from __future__ import annotations
 
 import os
-import uuid
 from typing import NamedTuple, NoReturn
 
 from oncelog.broker.log import leader_epochs, producer_snapshot, retry_window
@@ -86,7 +85,7 @@ class LogWriter:
         self.files = files
         self.topic = ""
         self.partition = -1
-        self.topic_id: uuid.UUID | None = None
+        self.topic_id: bytes | None = None
         self.segments = SegmentList([])
         self.active: Segment
         self.epochs = LeaderEpochs()

@@ -14,8 +14,6 @@ be undone. A full disk is no such case: the write is cut off, refused, and the n
 
 from __future__ import annotations
 
-import uuid
-
 from oncelog.broker.log import log_reader, recovery, removal, replication, segment_swap
 from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.flush import FlushTicket
@@ -45,7 +43,7 @@ class PartitionLog(LogWriter):
         *,
         topic: str,
         partition: int,
-        topic_id: uuid.UUID | None,
+        topic_id: bytes | None,
         clean: bool,
         recovery_point: int = 0,
         log_start_offset: int = 0,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import uuid
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log import checkpoints, leader_epochs, producer_snapshot, segment_swap, stray_snapshots
@@ -32,6 +31,7 @@ from oncelog.broker.log.log_reader import read_batch
 from oncelog.broker.log.replication import apply_batch, decode_marker
 from oncelog.broker.log.segment import Segment
 from oncelog.broker.log.segment_list import SegmentList
+from oncelog.protocol.primitives import uuid_text
 from oncelog.protocol.records.batch import BatchHeader
 from oncelog.protocol.records.control import ControlType
 
@@ -73,14 +73,16 @@ def _load_topic_id(log: PartitionLog, sizes: dict[str, int]) -> None:
         known = checkpoints.read_partition_metadata(log.disk, log.directory)
         if known is not None:
             if log.topic_id is not None and log.topic_id != known:
-                raise StorageError(f"{log.directory} belongs to topic id {known}, not {log.topic_id}")
+                raise StorageError(
+                    f"{log.directory} belongs to topic id {uuid_text(known)}, not {uuid_text(log.topic_id)}"
+                )
             log.topic_id = known
             return
     if log.topic_id is not None:
         write_topic_id(log, log.topic_id)
 
 
-def write_topic_id(log: PartitionLog, topic_id: uuid.UUID) -> None:
+def write_topic_id(log: PartitionLog, topic_id: bytes) -> None:
     """Note whose log it is, where that is not known: it is new, or a crash came before."""
     path = os.path.join(log.directory, checkpoints.PARTITION_METADATA)
     log.write_small_file(path, checkpoints.encode_partition_metadata(topic_id))

@@ -7,7 +7,6 @@ image from a listing: an entry is an event that put it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,24 +59,27 @@ class FeaturesImage(NamedTuple):
 INITIAL_FEATURES = FeaturesImage(INITIAL_LEVELS, 0)
 
 
-@dataclass(frozen=True)
-class MetadataImage:
+class _ImageFields(NamedTuple):
     revision: int = 0
     cluster_id: str = ""
-    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
-    topics: Mapping[str, TopicImage] = field(default_factory=dict)
-    topic_names: Mapping[bytes, str] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerImage] = {}
+    topics: Mapping[str, TopicImage] = {}
+    topic_names: Mapping[bytes, str] = {}
     """Names by topic id."""
-    partition_states: Mapping[bytes, Mapping[int, PartitionState]] = field(default_factory=dict)
+    partition_states: Mapping[bytes, Mapping[int, PartitionState]] = {}
     """By topic id and partition, those that differ from the default; `topics` already includes them."""
-    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    broker_configs: Mapping[str, Mapping[str, str]] = {}
     """By the broker's id in digits; the empty text has the configs of all brokers."""
-    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    group_configs: Mapping[str, Mapping[str, str]] = {}
+    quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
     features: FeaturesImage = INITIAL_FEATURES
     producer_id_next: int = 0
-    revisions: Mapping[str, int] = field(default_factory=dict)
+    revisions: Mapping[str, int] = {}
     """Of each key in the store: what a plan compares with."""
+
+
+class MetadataImage(_ImageFields):
+    """Has an attribute dictionary beside the fields, for what is worked out when it is first asked for."""
 
     @staticmethod
     def from_snapshot(snapshot: Snapshot) -> MetadataImage:
@@ -153,7 +155,7 @@ class _Builder:
                 self._add_topic(name, record)
         for topic_id, indexes in self._partitions.items():
             self._refresh_partitions(topic_id, indexes)
-        return replace(self._base, revision=revision, **self._fields)
+        return self._base._replace(revision=revision, **self._fields)
 
     def _decode(self, key: str, value: bytes | None, revision: int) -> None:
         if key.startswith(keys.TOPICS):

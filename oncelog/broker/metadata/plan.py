@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from oncelog.broker.metadata.store import Compare
@@ -31,8 +30,7 @@ class Outcome(NamedTuple):
 OK = Outcome()
 
 
-@dataclass(frozen=True)
-class Plan(Generic[T_co]):
+class Plan(NamedTuple, Generic[T_co]):
     """`results` holds once `writes` happened; after a conflict on `compares` one plans on a newer image."""
 
     results: T_co

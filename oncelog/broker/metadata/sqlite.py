@@ -19,7 +19,8 @@ from oncelog.broker.metadata.store import LeaseExpired, MetadataStore, MetadataS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
-    from pathlib import Path
+
+    from _typeshed import StrPath
 
     from oncelog.broker.metadata.store import Change, Compare, Entry, Snapshot, Write
 
@@ -48,7 +49,7 @@ class SqliteStore(MetadataStore):
         self._closed = False
 
     @classmethod
-    async def open(cls, path: Path, clock_ms: Callable[[], int] = monotonic_ms) -> SqliteStore:
+    async def open(cls, path: StrPath, clock_ms: Callable[[], int] = monotonic_ms) -> SqliteStore:
         """Opens or creates the file; MetadataStoreError if it is damaged, in use or cannot be written."""
         executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metadata-store")
         database = SqliteDatabase(path)

@@ -35,7 +35,8 @@ from oncelog.broker.metadata.store import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
+
+    from _typeshed import StrPath
 
     from oncelog.broker.metadata.store import Compare, Write
 
@@ -76,7 +77,7 @@ _REASONS = {
 class SqliteDatabase:
     """Methods raise MetadataStoreError when the file fails, and after a doubtful failure they all do."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: StrPath) -> None:
         self._path = path
         self._failure: str | None = None
         self._connection: sqlite3.Connection

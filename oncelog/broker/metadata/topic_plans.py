@@ -4,7 +4,6 @@ are not."""
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from oncelog.broker.metadata.image import metric_name
@@ -27,8 +26,7 @@ DEFAULT = -1
 NO_TOPIC_ID = bytes(16)
 
 
-@dataclass(frozen=True)
-class TopicLimits:
+class TopicLimits(NamedTuple):
     """What the broker's configuration says about new topics."""
 
     default_partition_count: int = 1

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import uuid
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.replica.partition import Partition
+from oncelog.broker.runtime.chance import random_uuid
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class ReplicaManager:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {state.leader} leads {topic}-{index}")
         in_sync_count_min = self._in_sync_count_min(image.configs)
         try:
-            log = self._logs.create(topic, index, uuid.UUID(bytes=image.id), now_ms=self._clock.now_ms())
+            log = self._logs.create(topic, index, image.id, now_ms=self._clock.now_ms())
         except (StorageError, OSError) as error:
             logger.error("%s-%d cannot be opened: %s", topic, index, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
@@ -125,7 +125,7 @@ class ReplicaManager:
             if partition is not None:
                 partition.close()
             try:
-                self._logs.delete(topic.name, state.index, token=uuid.uuid4().hex, now_ms=self._clock.now_ms())
+                self._logs.delete(topic.name, state.index, token=random_uuid().hex(), now_ms=self._clock.now_ms())
             except StorageError as error:
                 logger.error("%s", error)
 

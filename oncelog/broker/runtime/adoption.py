@@ -8,7 +8,6 @@ start as defaults; internal topics get the ones that they need.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,7 @@ from oncelog.broker.metadata.keys import (
 from oncelog.broker.metadata.plan import Plan, compare_written
 from oncelog.broker.metadata.store import Put
 from oncelog.broker.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from oncelog.broker.runtime.chance import random_uuid
 from oncelog.protocol.primitives import uuid_text
 from oncelog.protocol.records.batch import iter_headers
 from oncelog.protocol.records.record import iter_records
@@ -58,7 +58,7 @@ async def adopt_logs(metadata: MetadataRuntime, logs: LogManager, broker_id: int
     """Does nothing but on the first start."""
     if metadata.image.cluster_id:
         return
-    cluster_id = logs.meta_properties().get("cluster.id") or uuid_text(uuid.uuid4().bytes)
+    cluster_id = logs.meta_properties().get("cluster.id") or uuid_text(random_uuid())
     topics, producer_id_next = _survey(logs, clock.now_ms())
 
     def plan(image: MetadataImage) -> Plan[None]:
@@ -72,7 +72,7 @@ async def adopt_logs(metadata: MetadataRuntime, logs: LogManager, broker_id: int
     await metadata.change(plan)
     logs.write_meta_properties(
         {
-            "directory.id": uuid_text(uuid.uuid4().bytes),
+            "directory.id": uuid_text(random_uuid()),
             **logs.meta_properties(),
             "version": "1",
             "node.id": str(broker_id),
@@ -96,7 +96,7 @@ def _survey(logs: LogManager, now_ms: int) -> tuple[dict[str, _Found], int]:
             logger.error("%s-%d is not taken over: %s", topic, index, error)
             continue
         assert log is not None
-        found = topics.setdefault(topic, _Found(log.topic_id.bytes if log.topic_id else uuid.uuid4().bytes))
+        found = topics.setdefault(topic, _Found(log.topic_id or random_uuid()))
         found.partition_count = max(found.partition_count, index + 1)
         found.leader_epochs[index] = log.epochs.latest
         producer_id_max = max(producer_id_max, *_producer_ids(log), -1)

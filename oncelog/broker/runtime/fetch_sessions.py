@@ -7,10 +7,10 @@ and none may be evicted, a client is served without a session, which costs it by
 
 from __future__ import annotations
 
-import random
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
+from oncelog.broker.runtime.chance import random_number
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
@@ -107,7 +107,7 @@ class FetchSessions:
             return None
         session_id = 0
         while session_id == 0 or session_id in self._sessions:
-            session_id = random.randint(1, 2**31 - 1)
+            session_id = random_number(bits=31)
         session = self._sessions[session_id] = FetchSession(session_id, by_id, now_seconds)
         self._update(session, request, by_id)
         return session

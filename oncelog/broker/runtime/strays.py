@@ -7,11 +7,11 @@ If they stayed, a new topic of the same name could not have its directories. The
 from __future__ import annotations
 
 import logging
-import uuid
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from oncelog.broker.runtime.chance import random_uuid
 
 if TYPE_CHECKING:
     from oncelog.broker.log.log_manager import LogManager
@@ -26,7 +26,7 @@ def set_strays_aside(image: MetadataImage, logs: LogManager) -> None:
         if topic == CLUSTER_METADATA_TOPIC or not _is_stray(image, logs, topic, index):
             continue
         try:
-            path = logs.set_aside(topic, index, token=uuid.uuid4().hex)
+            path = logs.set_aside(topic, index, token=random_uuid().hex())
         except StorageError as error:
             logger.error("%s", error)
         else:
@@ -38,4 +38,4 @@ def _is_stray(image: MetadataImage, logs: LogManager, topic: str, index: int) ->
     if found is None or index >= len(found.partitions):
         return True
     log = logs.logs.get((topic, index))
-    return log is not None and log.topic_id is not None and log.topic_id.bytes != found.id
+    return log is not None and log.topic_id is not None and log.topic_id != found.id

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +12,7 @@ from oncelog.broker.metadata.topic_plans import (
     TopicLimits,
     plan_create_topics,
 )
+from oncelog.broker.runtime.chance import random_number, random_uuid
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def topic_limits(services: Services) -> TopicLimits:
 
 def placement_start() -> int:
     """Where to begin handing out replicas, so that the first broker does not get the first of everything."""
-    return random.randrange(1 << 16)
+    return random_number(bits=16)
 
 
 def replicated(services: Services, topic: NewTopic, replication_factor: int) -> NewTopic:
@@ -51,7 +50,7 @@ async def create_topics(
         return None
 
     start = placement_start()
-    topic_ids = [uuid.uuid4().bytes for _ in topics]
+    topic_ids = [random_uuid() for _ in topics]
     return await services.metadata.change(
         lambda image: plan_create_topics(
             image,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -33,7 +32,7 @@ class Metadata:
     """Stands in for the cluster's metadata."""
 
     def __init__(self, **topics: int) -> None:
-        self.image = replace(EMPTY_IMAGE, brokers={1: BrokerImage(1, None, {})})
+        self.image = EMPTY_IMAGE._replace(brokers={1: BrokerImage(1, None, {})})
         for name, partition_count in topics.items():
             self.set_topic(name, partition_count)
 
@@ -50,11 +49,11 @@ class Metadata:
 
     def set_group_config(self, **values: str) -> None:
         configs = {key.replace("_", "."): value for key, value in values.items()}
-        self.image = replace(self.image, group_configs={GROUP: configs})
+        self.image = self.image._replace(group_configs={GROUP: configs})
 
     def _update(self, topics: Mapping[str, TopicImage]) -> None:
         names = {topic.id: name for name, topic in topics.items()}
-        self.image = replace(self.image, revision=self.image.revision + 1, topics=topics, topic_names=names)
+        self.image = self.image._replace(revision=self.image.revision + 1, topics=topics, topic_names=names)
 
 
 class ConsumerClients:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from consumer_client import GROUP, REBALANCE_MS, SESSION_MS, ConsumerClients, Metadata, code_of, topic_id
 from simulated_shard import NOW
@@ -115,7 +113,7 @@ def test_members_that_come_within_a_moment_share_an_assignment(metadata: Metadat
 def test_a_setting_that_changes_while_the_broker_runs_takes_effect(metadata: Metadata) -> None:
     clients = ConsumerClients(metadata, consumer_assignment_interval_ms=1000)
     clients.member("a", "t")
-    clients.settings = replace(clients.settings, consumer_assignment_interval_ms=0)
+    clients.settings = clients.settings._replace(consumer_assignment_interval_ms=0)
     clients.member("b", "t")
     assert clients.group.assignment_epoch == 3
 

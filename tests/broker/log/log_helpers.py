@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 from oncelog.broker.log import LogConfig, LogManager, PartitionLog
 from oncelog.broker.log.disk import Disk
 from oncelog.broker.log.producer_state import ProducerState
@@ -12,7 +10,7 @@ from oncelog.protocol.records.batch import BatchHeader, build_batch, compute_crc
 from oncelog.protocol.records.control import ControlType
 from oncelog.protocol.records.record import Record
 
-TOPIC_ID = uuid.UUID(int=7)
+TOPIC_ID = bytes([7] * 16)
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, transaction_verification=False, file_delete_delay_ms=0)
 NOW = 1_000_000
 

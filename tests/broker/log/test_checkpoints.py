@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-import uuid
 
 import pytest
 from simulated_disk import SimulatedCrash, SimulatedDisk
@@ -52,7 +51,7 @@ def test_a_crash_leaves_the_old_or_the_new() -> None:
 
 def test_partition_metadata() -> None:
     disk = make_disk()
-    topic_id = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
+    topic_id = bytes.fromhex("00112233445566778899aabbccddeeff")
     content = checkpoints.encode_partition_metadata(topic_id)
     assert content == b"version: 0\ntopic_id: ABEiM0RVZneImaq7zN3u_w"
     assert checkpoints.read_partition_metadata(disk, "/d") is None

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import random
-import uuid
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from simulated_disk import SimulatedDisk
 
 from oncelog.broker.log import LogManager, StorageError
 
-OTHER_ID = uuid.UUID(int=99)
+OTHER_ID = bytes([99] * 16)
 
 
 def restart(manager: LogManager) -> LogManager:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 import random
-import uuid
 
 import pytest
 from log_helpers import CONFIG, NOW, TOPIC_ID, History, append, batch_of, open_log, read_all
@@ -287,7 +286,7 @@ def test_a_topic_id_that_differs_is_refused() -> None:
     log.close()
     with pytest.raises(StorageError, match="belongs to topic id"):
         PartitionLog.open(
-            "/t-0", CONFIG, disk, topic="t", partition=0, topic_id=uuid.UUID(int=8), clean=True, now_ms=NOW
+            "/t-0", CONFIG, disk, topic="t", partition=0, topic_id=bytes([8] * 16), clean=True, now_ms=NOW
         )
     log = PartitionLog.open("/t-0", CONFIG, disk, topic="t", partition=0, topic_id=None, clean=True, now_ms=NOW)
     assert log.topic_id == TOPIC_ID

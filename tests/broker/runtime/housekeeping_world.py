@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -23,7 +22,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import build_batch, read_header
 from oncelog.protocol.records.record import Record
 
-TOPIC_ID = uuid.UUID(int=9)
+TOPIC_ID = bytes([9] * 16)
 START_MS = 1_000_000_000
 MINUTE_MS = 60_000
 
@@ -102,9 +101,7 @@ class Partitions:
         if key not in self.opened:
             log = self.world.logs.create(topic, index, TOPIC_ID, now_ms=self.world.clock.time_ms)
             log.update_high_watermark(log.end_offset)
-            self.opened[key] = Partition(
-                topic, TOPIC_ID.bytes, index, log, 0, self.world.flusher, self.world.flush_on_ack
-            )
+            self.opened[key] = Partition(topic, TOPIC_ID, index, log, 0, self.world.flusher, self.world.flush_on_ack)
         return self.opened[key]
 
 
