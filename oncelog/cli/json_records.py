@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from oncelog.client.consumer import ConsumedRecord
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.records.batch import TimestampType
 
 _FIELDS = {

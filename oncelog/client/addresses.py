@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.addresses import host_and_port
 
 PORT_DEFAULT = 9092

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from oncelog.client.cluster import Backoff, Cluster, TopicMetadata, TopicPartition
 from oncelog.client.errors import UnknownTopic, known_code
 from oncelog.client.offsets import EARLIEST, LATEST, list_offsets
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.create_partitions import (

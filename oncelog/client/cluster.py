@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from oncelog.client.addresses import Address, parse_addresses
 from oncelog.client.connection import CLIENT_ID, TIMEOUT_MS, Connection
@@ -18,6 +18,7 @@ from oncelog.client.errors import (
     known_code,
 )
 from oncelog.client.security.options import PLAINTEXT, SecurityOptions
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.metadata import (

@@ -7,12 +7,12 @@ of the range that it sends, and each is in force from its first offset up to its
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from oncelog.client.cluster import RETRIABLE, Backoff, Cluster
 from oncelog.client.connection import Pending
 from oncelog.client.errors import ClientError, UnknownTopic, known_code
 from oncelog.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.messages.fetch import (
     FetchPartition,

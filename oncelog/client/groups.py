@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from oncelog.client.cluster import Cluster, TopicPartition
 from oncelog.client.errors import known_code
 from oncelog.client.lag import count_records
 from oncelog.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.compiler import decode
 from oncelog.protocol.errors import ErrorCode, KafkaError

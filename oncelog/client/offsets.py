@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import NamedTuple
 
 from oncelog.client.cluster import Cluster, TopicPartition
 from oncelog.client.errors import known_code
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from oncelog.client.cluster import RETRIABLE, Backoff, Cluster, TopicPartition
 from oncelog.client.connection import Pending
 from oncelog.client.errors import ClientError, known_code
 from oncelog.client.partitioner import StickyPartitioner, partition_for_key
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from oncelog.protocol.messages.produce import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 from oncelog.client.cluster import Cluster, TopicPartition
 from oncelog.client.connection import Connection
 from oncelog.client.errors import known_code
 from oncelog.client.offsets import LATEST, Isolation, list_offsets
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_producers import (
     DescribeProducersRequest,

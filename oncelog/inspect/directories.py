@@ -7,12 +7,12 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from oncelog.broker.log import checkpoints
 from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.file_names import LOG, offset_of_file, offsets_with_suffix
 from oncelog.broker.log.log_manager import LOCK
+from oncelog.named_tuple import NamedTuple
 
 _PARTITION = re.compile(r"(.+)-(\d+)")
 _COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})

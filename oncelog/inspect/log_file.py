@@ -9,9 +9,9 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from oncelog.broker.log.batch_scan import parse_header
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.records.batch import BatchHeader, compute_crc
 
 

@@ -7,11 +7,11 @@ mistakes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from oncelog.broker.log.producer_entry import ProducerEntry
 from oncelog.broker.log.txn_index import AbortedTxn
 from oncelog.inspect.findings import Finding, error, note
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import NO_SEQUENCE, SEQUENCE_MASK, BatchHeader
 from oncelog.protocol.records.control import ControlType, EndTxnMarker, decode_end_txn_marker

@@ -14,8 +14,9 @@ field of `StoredRecords` it may be `StoredBytes` for encoding, which are not rea
 from __future__ import annotations
 
 import base64
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ProtocolError
 
 Buffer = bytes | bytearray | memoryview

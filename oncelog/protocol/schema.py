@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import types
 import typing
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.primitives import Fixed, Sized
 
 VERSION_MAX = 32767

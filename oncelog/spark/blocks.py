@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from oncelog.client.errors import ClientError, UnknownTopic
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.batch import (
     HEADER_SIZE,

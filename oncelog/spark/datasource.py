@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 from oncelog.client.cluster import TopicPartition
 from oncelog.client.errors import ClientError, UnknownTopic
 from oncelog.client.producer import ProducerIdentity
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import KafkaError
 from oncelog.spark.blocks import BlockEncoder, EncodePlan
 from oncelog.spark.cluster import SinkCluster

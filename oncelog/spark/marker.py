@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from oncelog.named_tuple import NamedTuple
 
 
 class Marker(NamedTuple):

@@ -8,7 +8,6 @@ does not support, are refused instead of being ignored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from oncelog.client.addresses import parse_addresses
 from oncelog.client.errors import SecurityError
@@ -19,6 +18,7 @@ from oncelog.client.security.options import (
     is_security_setting,
     parse_security,
 )
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.records.compression import Compression
 from oncelog.spark.errors import SinkError
 

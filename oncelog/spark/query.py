@@ -8,9 +8,10 @@ reports of lag and nothing else.
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from oncelog.client.cluster import TopicPartition
+from oncelog.named_tuple import NamedTuple
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 _KAFKA_SOURCES = ("KafkaMicroBatchStream", "KafkaSource")

@@ -18,10 +18,11 @@ import logging
 import re
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from oncelog.client.cluster import Backoff, TopicPartition
 from oncelog.client.errors import ClientError, UnknownTopic
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.batch import SEQUENCE_MASK
 from oncelog.spark.blocks import BLOCK_SCHEMA, EncodePlan

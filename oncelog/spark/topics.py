@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from oncelog.client.admin import Admin
 from oncelog.client.cluster import Backoff, Cluster
 from oncelog.client.errors import ClientError
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import KafkaError
 
 MESSAGE_SIZE_BYTES_MAX = 1_048_588

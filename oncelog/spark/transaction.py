@@ -9,12 +9,13 @@ protocol a late EndTxn could otherwise end the next transaction (KAFKA-17754).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from oncelog.client.cluster import RETRIABLE, Backoff, TopicPartition
 from oncelog.client.connection import Connection
 from oncelog.client.errors import ClientError, known_code
 from oncelog.client.producer import ProducerIdentity
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from oncelog.protocol.messages.add_partitions_to_txn import (

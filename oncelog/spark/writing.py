@@ -15,7 +15,7 @@ import re
 import struct
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from oncelog.client.cluster import RETRIABLE, Backoff, TopicPartition
 from oncelog.client.connection import Pending
 from oncelog.client.errors import ClientError, known_code
 from oncelog.client.producer import ProducerIdentity
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.produce import (
     PartitionProduceData,

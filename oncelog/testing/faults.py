@@ -15,8 +15,9 @@ The actions, for the nth request of that API from now on:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode
 

@@ -6,7 +6,7 @@ An object never changes; `with_overrides` makes the next one when dynamic settin
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from oncelog.broker.config import no_effect
 from oncelog.broker.config.coordinator_keys import COORDINATOR_KEYS
@@ -15,6 +15,7 @@ from oncelog.broker.config.log_keys import LOG_KEYS
 from oncelog.broker.config.server_keys import SERVER_KEYS
 from oncelog.broker.config.topic_keys import TOPIC_KEYS, TOPIC_SYNONYMS
 from oncelog.broker.config.values import ConfigError, Value, parse_checked
+from oncelog.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

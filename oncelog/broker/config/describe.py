@@ -7,7 +7,7 @@ setting's own name are left out, so that `log.roll.ms` does not show a `log.roll
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from oncelog.broker.config import no_effect
 from oncelog.broker.config.broker_config import BROKER_KEYS, BrokerConfig
@@ -15,6 +15,7 @@ from oncelog.broker.config.group_keys import GROUP_KEYS, broker_synonym
 from oncelog.broker.config.keys import ConfigKey
 from oncelog.broker.config.topic_keys import TOPIC_KEYS, TOPIC_SYNONYMS
 from oncelog.broker.config.values import PASSWORD, format_value, parse
+from oncelog.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -6,9 +6,10 @@ while the broker runs, for one broker or for the whole cluster (KIP-226).
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from oncelog.broker.config.values import PASSWORD, Check, Value, parse_checked
+from oncelog.named_tuple import NamedTuple
 
 READ_ONLY: Final = False
 CLUSTER_WIDE: Final = True

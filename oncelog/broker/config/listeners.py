@@ -7,9 +7,10 @@ IPv6 addresses are in brackets. Port 0 takes a free port, which is then also the
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from oncelog.broker.config.values import ConfigError
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.addresses import host_and_port
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ place of its record, not of its marker: a plain commit made in between wins over
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.messages.group_records import OffsetCommitValue
 from oncelog.protocol.primitives import ZERO_UUID
 

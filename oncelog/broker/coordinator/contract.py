@@ -14,8 +14,9 @@ other and returns a Result.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.schema import Message
 

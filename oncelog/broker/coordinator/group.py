@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from oncelog.broker.coordinator.contract import CoordinatorRecord, ReplayContext, Result
+from oncelog.named_tuple import NamedTuple
 
 Replay = Callable[[Any, Any, ReplayContext], None]
 """Takes the key and value (None for a tombstone) of a record and where it stands."""

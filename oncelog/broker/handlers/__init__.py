@@ -9,8 +9,7 @@ and, where the response has no error code at its top, `error_reply(request, erro
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.api_keys import ApiKey
 
 

@@ -7,7 +7,7 @@ and where they are many not even read: the system sends them from the segment's 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.runtime.context import RequestContext
@@ -18,6 +18,7 @@ from oncelog.broker.runtime.fetch_sessions import (
     sessionless_partitions,
 )
 from oncelog.broker.runtime.waiters import FetchWaiter
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.framing import COALESCE_BYTES_MAX
 from oncelog.protocol.messages.fetch import (

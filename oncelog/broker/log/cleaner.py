@@ -23,7 +23,6 @@ segments, by descriptors of its own, and finds out that one was deleted by its a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from oncelog.broker.log import txn_index
 from oncelog.broker.log.batch_scan import CorruptBatch, iter_checked
@@ -39,6 +38,7 @@ from oncelog.broker.log.segment_swap import CleanedSegment
 from oncelog.broker.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from oncelog.broker.log.txn_cleaning import CleanedTransactions
 from oncelog.broker.log.txn_index import AbortedTxn
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.records.batch import HEADER_SIZE, BatchHeader, assemble_batch, rebuild_batch
 from oncelog.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, decompress
 from oncelog.protocol.records.control import decode_control_key

@@ -11,7 +11,9 @@ dirty segment is older than `max.compaction.lag.ms` (KIP-354). `cleaner` does th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from oncelog.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from oncelog.broker.log.log_config import LogConfig

@@ -7,9 +7,10 @@ found by its name at the next start.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from oncelog.broker.log.file_names import SEGMENT_SUFFIXES
+from oncelog.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from oncelog.broker.log.disk import Disk

@@ -7,13 +7,14 @@ it stopped; the end from the index as well, with a short walk from the last inde
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from oncelog.broker.log import txn_index
 from oncelog.broker.log.batch_scan import CorruptBatch, iter_headers
 from oncelog.broker.log.segment import Segment
 from oncelog.broker.log.stored_batches import StoredBatches
 from oncelog.broker.log.txn_index import AbortedTxn
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import LOG_OVERHEAD, BatchHeader
 from oncelog.protocol.records.record import iter_records

@@ -7,7 +7,7 @@ is written once; indexes and producer state follow in memory. See `partition_log
 from __future__ import annotations
 
 import os
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from oncelog.broker.log import leader_epochs, producer_snapshot, retry_window
 from oncelog.broker.log.disk import Disk, StorageError
@@ -24,6 +24,7 @@ from oncelog.broker.log.segment import Segment
 from oncelog.broker.log.segment_list import SegmentList
 from oncelog.broker.log.txn_index import AbortedTxn
 from oncelog.broker.log.verification import VerificationGuard
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import (
     BatchHeader,

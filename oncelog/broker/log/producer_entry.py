@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from oncelog.named_tuple import NamedTuple
 
 BATCHES_MAX = 5
 """Kafka's clients have at most five requests in flight, so a retry is one of the last five batches."""

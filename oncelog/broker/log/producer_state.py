@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import NamedTuple
 
 from oncelog.broker.log.producer_entry import ProducerBatch, ProducerEntry
 from oncelog.broker.log.verification import VerificationGuard, VerificationState
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import BatchHeader
 

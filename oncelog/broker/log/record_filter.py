@@ -8,9 +8,8 @@ and their CRC was checked, so nothing here is validated again.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from oncelog.broker.log.offset_map import KEY_BYTES_MAX, digest
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.records.varint import read_raw
 
 

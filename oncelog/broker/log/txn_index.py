@@ -15,7 +15,8 @@ The last field says when a search may stop: a transaction that is aborted later 
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+
+from oncelog.named_tuple import NamedTuple
 
 ENTRY = struct.Struct(">hqqqq")
 ENTRY_SIZE = ENTRY.size

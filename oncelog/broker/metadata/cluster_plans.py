@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from oncelog.broker.metadata.features import FEATURES, INITIAL_LEVELS, METADATA_VERSION
 from oncelog.broker.metadata.keys import (
@@ -20,6 +20,7 @@ from oncelog.broker.metadata.keys import (
 )
 from oncelog.broker.metadata.plan import OK, Outcome, Plan, compare_written
 from oncelog.broker.metadata.store import ABSENT, Put
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

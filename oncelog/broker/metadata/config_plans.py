@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from oncelog.broker.metadata.keys import (
     TopicRecord,
@@ -17,6 +17,7 @@ from oncelog.broker.metadata.keys import (
 from oncelog.broker.metadata.plan import OK, Outcome, Plan, compare_written
 from oncelog.broker.metadata.store import ABSENT, Delete, Put
 from oncelog.broker.metadata.topic_names import check_topic_name
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

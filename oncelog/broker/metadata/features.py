@@ -8,7 +8,7 @@ here (share groups, streams groups, eligible leader replicas) are not claimed.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from oncelog.named_tuple import NamedTuple
 
 METADATA_VERSION = "metadata.version"
 TRANSACTION_VERSION = "transaction.version"

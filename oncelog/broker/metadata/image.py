@@ -8,11 +8,12 @@ image from a listing: an entry is an event that put it.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.metadata import keys
 from oncelog.broker.metadata.features import INITIAL_LEVELS
 from oncelog.broker.metadata.store import ABSENT, MetadataStoreError
+from oncelog.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# The one of oncelog.named_tuple cannot be generic.
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from oncelog.broker.metadata.store import Compare

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from oncelog.broker.metadata.keys import encode_quotas, quota_key
 from oncelog.broker.metadata.plan import OK, Outcome, Plan, compare_written
 from oncelog.broker.metadata.store import ABSENT, Delete, Put
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

@@ -26,7 +26,9 @@ about liveness, and decisions rest on compares of revisions.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from oncelog.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

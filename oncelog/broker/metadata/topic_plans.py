@@ -4,7 +4,7 @@ are not."""
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from oncelog.broker.metadata.image import metric_name
 from oncelog.broker.metadata.keys import TopicRecord, encode_topic, partition_key, topic_key
@@ -12,6 +12,7 @@ from oncelog.broker.metadata.placement import place_replicas
 from oncelog.broker.metadata.plan import OK, Outcome, Plan, compare_written
 from oncelog.broker.metadata.store import Delete, Put
 from oncelog.broker.metadata.topic_names import CLUSTER_METADATA_TOPIC, check_no_collision, check_topic_name
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from oncelog.broker.coordinator.contract import (
     CancelTimer,
@@ -29,6 +29,7 @@ from oncelog.broker.coordinator.record_codec import encode_record
 from oncelog.broker.log.producer_state import AppendOrigin
 from oncelog.broker.runtime.promise import Promise
 from oncelog.broker.runtime.timers import TimerQueue
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.records.batch import build_batch, read_header
 from oncelog.protocol.records.control import ControlType, decode_control_key

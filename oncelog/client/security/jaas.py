@@ -8,7 +8,8 @@ No message of this module quotes its input, which holds a password.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from oncelog.named_tuple import NamedTuple
 
 _TOKEN = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^\s=;"']+|[=;]""", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)

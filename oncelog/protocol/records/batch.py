@@ -25,8 +25,9 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.checksum import crc32c
 from oncelog.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, Compression, compress, decompress

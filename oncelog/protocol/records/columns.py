@@ -8,8 +8,7 @@ in every row.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.primitives import Buffer
 from oncelog.protocol.records.varint import append_varint
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import NO_LEADER_EPOCH, build_batch
 from oncelog.protocol.records.record import Record

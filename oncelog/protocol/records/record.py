@@ -12,8 +12,9 @@ The broker never decodes records that it merely stores: this is for its internal
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import HEADER_SIZE, BatchHeader, read_header
 from oncelog.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, decompress

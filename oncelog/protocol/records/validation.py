@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import struct
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.records import scan
 from oncelog.protocol.records.batch import (

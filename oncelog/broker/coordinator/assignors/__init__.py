@@ -9,7 +9,8 @@ They are functions of the members with their subscriptions and present targets, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+
+from oncelog.named_tuple import NamedTuple
 
 Assignment = Mapping[bytes, frozenset[int]]
 """Partitions by topic id; a topic without partitions is not there."""

@@ -7,11 +7,10 @@ partitions that it can read there first, of those that are to be given out anywa
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from oncelog.broker.coordinator.assignors import AssignableGroup, Assignment
 from oncelog.broker.coordinator.assignors.heterogeneous import assign_heterogeneously
 from oncelog.broker.coordinator.java_order import in_number_order, in_text_order, in_uuid_order
+from oncelog.named_tuple import NamedTuple
 
 Partition = tuple[bytes, int]
 

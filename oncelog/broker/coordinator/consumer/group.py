@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import NamedTuple
 
 from oncelog.broker.coordinator.assignors import NOTHING, Assignment
 from oncelog.broker.coordinator.consumer.member import ConsumerMember, MemberState
 from oncelog.broker.coordinator.consumer.records import group_tombstones
 from oncelog.broker.coordinator.contract import CoordinatorRecord
 from oncelog.broker.coordinator.group import Committer, GroupType
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 PROTOCOL_TYPE = "consumer"

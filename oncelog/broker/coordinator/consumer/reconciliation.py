@@ -7,7 +7,6 @@ the target's epoch and gets the partitions that are free. Those that others stil
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
 
 from oncelog.broker.coordinator.assignors import Assignment
 from oncelog.broker.coordinator.consumer.member import (
@@ -18,6 +17,7 @@ from oncelog.broker.coordinator.consumer.member import (
     PartitionList,
     owns_any,
 )
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 _NO_PARTITIONS: frozenset[int] = frozenset()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from oncelog.broker.coordinator.group import GroupSettings
+from oncelog.named_tuple import NamedTuple
 
 
 class ConsumerSettings(NamedTuple):

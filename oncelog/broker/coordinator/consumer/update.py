@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from oncelog.broker.coordinator.assignors import NOTHING, Assignment
 from oncelog.broker.coordinator.consumer.assignment import compute_targets
@@ -34,6 +33,7 @@ from oncelog.broker.coordinator.consumer.timers import rebalance_timer
 from oncelog.broker.coordinator.consumer.topics import TopicMetadata
 from oncelog.broker.coordinator.effects import Effects
 from oncelog.broker.coordinator.regex import check_regex, matching
+from oncelog.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)
 

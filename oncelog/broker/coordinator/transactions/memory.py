@@ -6,9 +6,10 @@ reads its log anew, and the clients, and what they have sent too late, are still
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.transactions.state import NO_EPOCH, ProducerIdentity, State, Transaction
+from oncelog.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.transactions.requests import InitRequest

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from oncelog.broker.coordinator.transactions.memory import Client
 from oncelog.broker.coordinator.transactions.state import ProducerIdentity, TopicPartition
+from oncelog.named_tuple import NamedTuple
 
 
 class TransactionSettings(NamedTuple):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
 
 from oncelog.broker.coordinator.contract import CoordinatorRecord
+from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.messages.transaction_records import (
     PartitionsSchema,
     TransactionLogKey,
