@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from oncelog.broker.log.disk import Disk
 
-SHORT_BYTES = 256 * 1024
+SHORT_BYTES = 2 * 1024 * 1024
 
 
 class FlushTicket:
@@ -30,7 +30,7 @@ class FlushTicket:
 
     @property
     def is_short(self) -> bool:
-        """Whether no more than a few records of one file are to be synced."""
+        """Whether no more than one or two requests' records of one file are to be synced."""
         return len(self.fds) == 1 and not self.directories and self.size_bytes <= SHORT_BYTES
 
     def run(self) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 ROUND_SECONDS_MAX = 0.001
 """What a round may take on average: as much as a dozen small requests."""
+SECONDS_PER_BYTE = 1e-9
+"""What it may take beyond that: to receive and to check a megabyte keeps the loop busy for a millisecond and more."""
 STALL_SECONDS = 0.05
 """One round that takes this long is enough to leave the disk to threads."""
 ROUNDS_BEFORE_TRIAL_MIN = 64
@@ -32,9 +34,9 @@ class DiskPace:
             return False
         return True
 
-    def note(self, seconds: float) -> None:
-        """A round on the loop took so long."""
-        counted = min(seconds, _COUNTED_SECONDS_MAX)
+    def note(self, seconds: float, size_bytes: int) -> None:
+        """A round on the loop took so long for so much."""
+        counted = min(seconds - size_bytes * SECONDS_PER_BYTE, _COUNTED_SECONDS_MAX)
         average = counted if self._average_seconds is None else self._average_seconds
         average += _SMOOTHING * (counted - average)
         if seconds >= STALL_SECONDS or average > ROUND_SECONDS_MAX:

@@ -7,8 +7,9 @@ it would keep what somebody waits for out of the round. A partition's high water
 a round has made durable.
 
 Threads do the syncing, so that the event loop does not wait for a disk that takes its time. But to hand a sync to a
-thread and to be woken by it takes as long as the sync itself where the disk is fast. So a round of one or two small
-appends is done by the loop while such rounds take it no longer than a few requests do (`disk_pace.py`).
+thread and to be woken by it takes as long as the sync itself where the disk is fast. So a round of one or two logs
+with no more than a large request each is done by the loop while such rounds take it no longer than a few requests do
+(`disk_pace.py`).
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ class Flusher:
         elif _is_short(jobs) and self._pace.allows_loop():
             began = time.perf_counter()
             self._done.extend(map(_sync, jobs))
-            self._pace.note(time.perf_counter() - began)
+            self._pace.note(time.perf_counter() - began, sum(ticket.size_bytes for _, ticket in jobs))
             self._take_done()
         else:
             self._hand_over(jobs)

@@ -16,6 +16,7 @@ from oncelog.broker.runtime.flusher import PARTITIONS_AT_ONCE, Flusher
 
 class FakeTicket:
     is_short = True
+    size_bytes = 0
 
     def __init__(self, log: FakeLog) -> None:
         self._log = log
