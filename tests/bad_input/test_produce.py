@@ -20,7 +20,7 @@ from oncelog.protocol.records.batch import (
     MAGIC_POSITION,
 )
 from oncelog.protocol.records.compression import Compression
-from oncelog.protocol.records.varint import append_varint
+from oncelog.protocol.records.varint import encode_varint
 from tests.bad_input.conftest import StartBroker, Target
 from tests.bad_input.live import LiveBroker
 from tests.bad_input.raw import RawClient, wait_until
@@ -160,7 +160,7 @@ def test_a_base_offset(client: RawClient, target: Target, base_offset: int) -> N
 def with_delta(delta: int) -> bytearray:
     """A batch of one record that claims another place in it."""
     body = bytearray((0, 0))
-    append_varint(body, delta)
+    body += encode_varint(delta)
     body += bytes((0, 0, 0))
     return with_body(batch(), bytes((2 * len(body),)) + body)
 
@@ -300,11 +300,11 @@ def raw_record(*fields: int | bytes) -> bytes:
     body = bytearray()
     for field in fields:
         if isinstance(field, int):
-            append_varint(body, field)
+            body += encode_varint(field)
         else:
             body += field
     out = bytearray()
-    append_varint(out, len(body))
+    out += encode_varint(len(body))
     return bytes(out + body)
 
 

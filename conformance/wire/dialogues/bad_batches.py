@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from conformance.wire.state import batch, produce_request
 from oncelog.protocol.records.batch import HEADER_SIZE, compute_crc
 from oncelog.protocol.records.compression import Compression
-from oncelog.protocol.records.varint import append_varint
+from oncelog.protocol.records.varint import encode_varint
 
 if TYPE_CHECKING:
     from conformance.wire.talk import Talk
@@ -49,9 +49,9 @@ def record(*fields: int) -> bytes:
     """One record of varints, whose length fits: timestamp, offset, key, value, number of headers and so on."""
     body = bytearray(b"\0")
     for field in fields:
-        append_varint(body, field)
+        body += encode_varint(field)
     out = bytearray()
-    append_varint(out, len(body))
+    out += encode_varint(len(body))
     return bytes(out + body)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from oncelog.broker.coordinator.contract import Coordinator, Result
@@ -33,6 +34,7 @@ R = TypeVar("R")
 CreateTopics = Callable[[list[NewTopic]], Awaitable[list["CreatedTopic"]]]
 
 
+@lru_cache(maxsize=256)
 def partition_for(key: str, partition_count: int) -> int:
     """Kafka takes the absolute value of Java's hash, and 0 for the one that has none in 32 bits."""
     value = java_hash(key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING
 
@@ -94,7 +93,7 @@ def _ask(
     except KafkaError as error:
         openings.refuse(openings.guards, error)
         return
-    if inspect.isawaitable(missing):
+    if not isinstance(missing, frozenset):
         openings.waiting = missing
     elif missing:
         openings.refuse(missing, not_enlisted())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from oncelog.broker.coordinator.transactions.memory import Client
 from oncelog.broker.coordinator.transactions.requests import NeedsProducerId
+from oncelog.broker.runtime.promise import Promise
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.contract import Result
@@ -39,6 +40,6 @@ async def run_with_producer_id(
 
         try:
             reply = services.transactions.run(transactional_id, attempt)
-            return await reply if inspect.isawaitable(reply) else reply
+            return await reply if isinstance(reply, Promise) or inspect.isawaitable(reply) else reply
         except NeedsProducerId:
             new_producer_id = await services.producer_ids.next_id()

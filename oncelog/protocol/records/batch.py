@@ -31,7 +31,7 @@ from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.checksum import crc32c
 from oncelog.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, Compression, compress, decompress
-from oncelog.protocol.records.varint import append_varint
+from oncelog.protocol.records.varint import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -43,6 +43,7 @@ HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12
 """The bytes that `batch_length` does not count."""
 
+LENGTH_POSITION: Final = 8
 MAGIC: Final = 2
 MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
@@ -68,6 +69,8 @@ _INT16: Final = struct.Struct(">h")
 _UINT32: Final = struct.Struct(">I")
 
 _CODECS: Final = tuple(Compression)
+_BYTES: Final = tuple(bytes((value,)) for value in range(256))
+_NULL: Final = encode_varint(-1)
 
 
 class TimestampType(IntEnum):
@@ -187,7 +190,7 @@ def patch_max_timestamp_log_append(buf: bytearray | memoryview, position: int, t
 
 
 def _patch_crc(buf: bytearray | memoryview, position: int) -> int:
-    (batch_length,) = _INT32.unpack_from(buf, position + 8)
+    (batch_length,) = _INT32.unpack_from(buf, position + LENGTH_POSITION)
     crc = compute_crc(memoryview(buf)[position : position + LOG_OVERHEAD + batch_length])
     _UINT32.pack_into(buf, position + CRC_POSITION, crc)
     return crc
@@ -215,26 +218,17 @@ def build_batch(
     assert records, "a batch holds at least one record"
     if base_timestamp is None:
         base_timestamp = records[0].timestamp
-    attributes = (
-        compression
-        | (LOG_APPEND_TIME_BIT if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
-        | (TRANSACTIONAL_BIT if transactional else 0)
-        | (CONTROL_BIT if control else 0)
-    )
+    attributes = compression.value
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= LOG_APPEND_TIME_BIT
+    if transactional:
+        attributes |= TRANSACTIONAL_BIT
+    if control:
+        attributes |= CONTROL_BIT
     header = BatchHeader(
-        base_offset=base_offset,
-        batch_length=0,
-        leader_epoch=leader_epoch,
-        magic=MAGIC,
-        crc=0,
-        attributes=attributes,
-        last_offset_delta=len(records) - 1,
-        base_timestamp=base_timestamp,
-        max_timestamp=_max_timestamp(records),
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=len(records),
+        *(base_offset, 0, leader_epoch, MAGIC, 0),
+        *(attributes, len(records) - 1, base_timestamp, _max_timestamp(records)),
+        *(producer_id, producer_epoch, base_sequence, len(records)),
     )
     return assemble_batch(header, _encode_records(enumerate(records), base_timestamp))
 
@@ -265,8 +259,9 @@ def rebuild_batch(header: BatchHeader, records: Sequence[Record], *, delete_hori
     return assemble_batch(kept, _encode_records(pairs, base_timestamp))
 
 
-def _max_timestamp(records: Iterable[Record]) -> int:
-    return max(NO_TIMESTAMP, max(record.timestamp for record in records))
+def _max_timestamp(records: Sequence[Record]) -> int:
+    newest = records[0].timestamp if len(records) == 1 else max(record.timestamp for record in records)
+    return max(NO_TIMESTAMP, newest)
 
 
 def recompress_batch(
@@ -282,36 +277,33 @@ def assemble_batch(
 ) -> bytearray:
     """Compress the records, and put a header before them that has the right length and CRC."""
     body = plain_records
-    if header.compression is not Compression.NONE:
+    if header.attributes & CODEC_MASK:
         body = compress(header.compression, plain_records, level)
-    batch_length = HEADER_SIZE - LOG_OVERHEAD + len(body)
-    batch = bytearray(HEADER.pack(*header._replace(batch_length=batch_length)))
+    batch = bytearray(HEADER.pack(*header))
     batch += body
-    _patch_crc(batch, 0)
+    _INT32.pack_into(batch, LENGTH_POSITION, len(batch) - LOG_OVERHEAD)
+    _UINT32.pack_into(batch, CRC_POSITION, compute_crc(memoryview(batch)))
     return batch
 
 
-def _encode_records(records: Iterable[tuple[int, Record]], base_timestamp: int) -> bytearray:
+def _encode_records(records: Iterable[tuple[int, Record]], base_timestamp: int) -> bytes:
     """Write records, each with its offset delta; see record.py for their layout."""
-    out = bytearray()
-    for offset_delta, record in records:
-        body = bytearray((record.attributes & 0xFF,))
-        append_varint(body, record.timestamp - base_timestamp)
-        append_varint(body, offset_delta)
-        _append_nullable(body, record.key)
-        _append_nullable(body, record.value)
-        append_varint(body, len(record.headers))
-        for key, value in record.headers:
-            _append_nullable(body, key.encode("utf-8", "surrogateescape"))
-            _append_nullable(body, value)
-        append_varint(out, len(body))
-        out += body
-    return out
+    out: list[bytes] = []
+    for offset_delta, (_, timestamp, key, value, headers, attributes) in records:
+        parts = [_BYTES[attributes & 0xFF], encode_varint(timestamp - base_timestamp), encode_varint(offset_delta)]
+        _append_nullable(parts, key)
+        _append_nullable(parts, value)
+        parts.append(encode_varint(len(headers)))
+        for name, content in headers:
+            _append_nullable(parts, name.encode("utf-8", "surrogateescape"))
+            _append_nullable(parts, content)
+        body = b"".join(parts)
+        out += (encode_varint(len(body)), body)
+    return b"".join(out)
 
 
-def _append_nullable(out: bytearray, data: bytes | None) -> None:
+def _append_nullable(parts: list[bytes], data: bytes | None) -> None:
     if data is None:
-        append_varint(out, -1)
+        parts.append(_NULL)
     else:
-        append_varint(out, len(data))
-        out += data
+        parts += (encode_varint(len(data)), data)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.primitives import Buffer
-from oncelog.protocol.records.varint import append_varint
+from oncelog.protocol.records.varint import encode_varint
 
 
 class Column(NamedTuple):
@@ -51,20 +51,20 @@ def encode_records(
             raise _outside()
         offset_delta = first_delta + place - first
         body = bytearray(1)
-        append_varint(body, times[row] - base_timestamp)
-        append_varint(body, offset_delta)
+        body += encode_varint(times[row] - base_timestamp)
+        body += encode_varint(offset_delta)
         _append_field(body, keys, row)
         _append_field(body, values, row)
         found = None if header_lists is None else row_range(header_lists, row)
         start, end = found or (0, 0)
-        append_varint(body, end - start)
+        body += encode_varint(end - start)
         for index in range(start, end):
             if header_keys is None or row_range(header_keys, index) is None:
                 raise _outside()
             _append_field(body, header_keys, index)
             _append_field(body, header_values, index)
         record = bytearray()
-        append_varint(record, len(body))
+        record += encode_varint(len(body))
         record += body
         if offset_delta and len(out) + len(record) > size_bytes_max:
             return bytes(out), place, newest
@@ -103,7 +103,7 @@ def read_field(column: Column, row: int) -> bytes | None:
 
 def _append_field(body: bytearray, column: Column | None, row: int) -> None:
     field = None if column is None else read_field(column, row)
-    append_varint(body, -1 if field is None else len(field))
+    body += encode_varint(-1 if field is None else len(field))
     body += field or b""
 
 

@@ -26,6 +26,7 @@ from oncelog.protocol.records.batch import (
     CONTROL_BIT,
     HEADER,
     HEADER_SIZE,
+    LENGTH_POSITION,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     MAGIC,
@@ -45,7 +46,6 @@ except ImportError:
     from oncelog.protocol.records.scan import scan_records
 
 _INT32: Final = struct.Struct(">i")
-_LENGTH_POSITION: Final = 8
 _LENGTH_MIN: Final = 14
 """The overhead of a magic 0 message, the smallest thing that was ever valid here."""
 
@@ -162,7 +162,7 @@ def _check_framing(view: memoryview) -> None:
     size = len(view)
     if size < LOG_OVERHEAD:
         raise NoBatchError(f"the records have {size} bytes, which is no whole batch")
-    (batch_length,) = _INT32.unpack_from(view, _LENGTH_POSITION)
+    (batch_length,) = _INT32.unpack_from(view, LENGTH_POSITION)
     if batch_length < _LENGTH_MIN:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch has length {batch_length}")
     if size <= MAGIC_POSITION:

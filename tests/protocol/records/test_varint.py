@@ -6,16 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.records.varint import append_varint, read_varint, read_varlong
+from oncelog.protocol.records.varint import encode_varint, read_varint, read_varlong
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
-
-
-def encode(value: int) -> bytes:
-    out = bytearray()
-    append_varint(out, value)
-    return bytes(out)
 
 
 @pytest.mark.parametrize(
@@ -33,13 +27,13 @@ def encode(value: int) -> bytes:
     ],
 )
 def test_known_encodings(value: int, data: str) -> None:
-    assert encode(value).hex() == data
+    assert encode_varint(value).hex() == data
     assert read_varlong(bytes.fromhex(data), 0) == (value, len(data) // 2)
 
 
 @given(INT32, st.binary(max_size=3))
 def test_varint_round_trip_at_any_position(value: int, before: bytes) -> None:
-    data = before + encode(value) + b"\xff"
+    data = before + encode_varint(value) + b"\xff"
     assert read_varint(data, len(before)) == (value, len(data) - 1)
 
 
@@ -47,7 +41,7 @@ def test_varint_round_trip_at_any_position(value: int, before: bytes) -> None:
 def test_varlong_agrees_with_aiokafka(value: int) -> None:
     theirs = bytearray()
     encode_varint_py(value, theirs.append)
-    assert encode(value) == theirs
+    assert encode_varint(value) == theirs
     assert read_varlong(bytes(theirs), 0) == decode_varint_py(theirs) == (value, len(theirs))
 
 
