@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
 
+import oncelog
 from oncelog.broker.handlers import APIS, Api
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.messages import request_class, response_class
@@ -44,6 +46,14 @@ def test_an_answer_without_an_error_code_at_its_top_has_a_way_to_say_an_error() 
         module = importlib.import_module(f"oncelog.broker.handlers.{api.key.stem}")
         names = {field.name for field in response_class(api.key).fields() if api.version_min in field.versions}
         assert "error_code" in names or hasattr(module, "error_reply"), api.key.stem
+
+
+def test_every_module_can_be_loaded() -> None:
+    """Many are loaded when they are first needed, when it would be too late to find out."""
+    for module in pkgutil.walk_packages(oncelog.__path__, "oncelog."):
+        # PySpark is an extra; a test of its own loads what needs it.
+        if not module.name.startswith(("oncelog.spark", "oncelog.__main__")):
+            importlib.import_module(module.name)
 
 
 def test_traps_of_the_protocol_are_kept() -> None:

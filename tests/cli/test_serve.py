@@ -81,6 +81,35 @@ def test_the_data_directory_is_private(served: tuple[subprocess.Popen[str], str]
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
 
 
+# Each takes a hundredth of the start or more, and most come back by an import that looks harmless.
+NOT_FOR_THE_START = {
+    *("cramjam", "crc32c", "dataclasses", "email", "http", "importlib.metadata", "ipaddress"),
+    *("multiprocessing", "pathlib", "platform", "random", "rich", "shutil", "tempfile", "typer", "urllib", "uuid"),
+    *("oncelog.broker.coordinator.groups", "oncelog.broker.coordinator.transactions.coordinator"),
+    *("oncelog.broker.handlers.produce", "oncelog.broker.log.cleaner", "oncelog.broker.log.partition_log"),
+}
+
+
+def test_it_starts_without_what_it_needs_later(tmp_path: Path) -> None:
+    imports = tmp_path / "imports"
+    with imports.open("w") as errors:
+        process = subprocess.Popen(
+            command("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=os.environ | {"PYTHONPROFILEIMPORTTIME": "1"},
+        )
+    with process:
+        assert process.stdout is not None
+        while "started" not in process.stdout.readline():
+            assert process.poll() is None
+        loaded = set(re.findall(r"^import time:.*\| +(\S+)$", imports.read_text(), re.MULTILINE))
+        process.terminate()
+    assert "oncelog.broker.app" in loaded
+    assert not loaded & NOT_FOR_THE_START
+
+
 def test_a_port_in_use(tmp_path: Path) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.broker.log import LogConfig, LogManager
 from oncelog.broker.log.cleaner import clean
 from oncelog.broker.log.compaction import plan_cleaning
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.offset_map import ENTRY_BYTES, OffsetMap
 from oncelog.cli.main import main
 from oncelog.client.admin import Admin

@@ -21,6 +21,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from oncelog.broker.log import checkpoints, dormant
 from oncelog.broker.log.checkpoint_ticket import CheckpointOrder, CheckpointTicket
@@ -29,15 +30,16 @@ from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.file_names import DELETE_DIRECTORY, LOG, STRAY_DIRECTORY
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.open_files import DEFAULT_MAX, OpenFiles
-from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.log.recovery import write_topic_id
 from oncelog.protocol.primitives import uuid_text
+
+if TYPE_CHECKING:
+    from oncelog.broker.log.partition_log import PartitionLog
+
+    MapLogs = Callable[[Callable[[PartitionLog], bool], Iterable[PartitionLog]], Iterable[bool]]
 
 LOCK = ".lock"
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]*)")
 _NAME_MAX = 255
-
-MapLogs = Callable[[Callable[[PartitionLog], bool], Iterable[PartitionLog]], Iterable[bool]]
 
 
 class LogManager:
@@ -175,6 +177,9 @@ class LogManager:
             raise StorageError(self.failures[key])
         if key not in self._directories:
             return None
+        # Loaded for the first partition; a broker starts faster without it.
+        from oncelog.broker.log.partition_log import PartitionLog
+
         log = PartitionLog.open(
             self._path(topic, partition),
             self.config_for(topic),
@@ -205,7 +210,7 @@ class LogManager:
         log = self.logs.get(key) or self._open(topic, partition, topic_id, now_ms)
         assert log is not None
         if log.topic_id is None:
-            write_topic_id(log, topic_id)
+            log.write_topic_id(topic_id)
         elif log.topic_id != topic_id:
             raise StorageError(
                 f"{log.directory} belongs to topic id {uuid_text(log.topic_id)}, not {uuid_text(topic_id)}"

@@ -65,6 +65,10 @@ class PartitionLog(LogWriter):
             raise StorageError(f"{directory} cannot be opened: {error}") from error
         return log
 
+    def write_topic_id(self, topic_id: bytes) -> None:
+        """Notes whose log it is, where that was not known."""
+        recovery.write_topic_id(self, topic_id)
+
     # -- reading ---------------------------------------------------------------------------------------------
 
     def read(self, offset: int, *, size_bytes_max: int, end_offset: int, min_one: bool = True) -> ReadResult:

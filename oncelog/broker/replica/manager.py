@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log.disk import StorageError
-from oncelog.broker.replica.partition import Partition
 from oncelog.broker.runtime.chance import random_uuid
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from oncelog.broker.log.log_manager import LogManager
     from oncelog.broker.metadata.image import MetadataImage, TopicImage
+    from oncelog.broker.replica.partition import Partition
     from oncelog.broker.runtime.clock import Clock
     from oncelog.broker.runtime.flusher import Flusher
 
@@ -100,6 +100,9 @@ class ReplicaManager:
         except (StorageError, OSError) as error:
             logger.error("%s-%d cannot be opened: %s", topic, index, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
+        # Loaded with its log, for the first partition.
+        from oncelog.broker.replica.partition import Partition
+
         partition = Partition(topic, image.id, index, log, state.leader_epoch, self._flusher, self._flush_on_ack)
         partition.in_sync_count = len(state.isr)
         partition.in_sync_count_min = in_sync_count_min

@@ -29,8 +29,6 @@ from oncelog.broker.metadata.store import Put
 from oncelog.broker.metadata.topic_names import CLUSTER_METADATA_TOPIC
 from oncelog.broker.runtime.chance import random_uuid
 from oncelog.protocol.primitives import uuid_text
-from oncelog.protocol.records.batch import iter_headers
-from oncelog.protocol.records.record import iter_records
 
 if TYPE_CHECKING:
     from oncelog.broker.log.log_manager import LogManager
@@ -128,6 +126,8 @@ def _transactional_ids(log: PartitionLog) -> Iterator[int]:
     # Not needed for the start of a broker that has nothing to take over.
     from oncelog.broker.coordinator.record_codec import decode_record, record_types
     from oncelog.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
+    from oncelog.protocol.records.batch import iter_headers
+    from oncelog.protocol.records.record import iter_records
 
     types = record_types((TransactionLogKey, TransactionLogValue))
     offset = log.log_start_offset

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.transactions.memory import LastSeen
 from oncelog.broker.coordinator.transactions.requests import TransactionSettings
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.coordinators import CoordinatorHost
@@ -13,6 +12,7 @@ from oncelog.broker.runtime.topics import create_topics, replicated
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
+    from oncelog.broker.coordinator.transactions.memory import LastSeen
     from oncelog.broker.runtime.services import Services
     from oncelog.broker.runtime.txn_markers import MarkerWriter
 

@@ -1,4 +1,8 @@
-"""CRC32C. Its package is loaded with the first checksum: on import it reads its own metadata, which takes long."""
+"""CRC32C, loaded with the first checksum.
+
+Only the extension of the package `crc32c` is, where it is found: the package around it reads its version from its
+metadata, and loads `email` for that, which takes 25 ms and some megabytes.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,28 @@ def crc32c(data: Data) -> int:
 
 def _load(data: Data) -> int:
     global _compute
-    from crc32c import crc32c as compute
+    _compute = _extension_function() or _package_function()
+    return _compute(data)
 
-    _compute = compute
-    return compute(data)
+
+def _extension_function() -> Callable[[Data], int] | None:
+    from importlib.machinery import PathFinder
+    from importlib.util import find_spec, module_from_spec
+
+    package = find_spec("crc32c")
+    spec = package and PathFinder.find_spec("crc32c._crc32c", package.submodule_search_locations)
+    if spec is None or spec.loader is None:
+        return None
+    extension = module_from_spec(spec)
+    spec.loader.exec_module(extension)
+    function: Callable[[Data], int] | None = getattr(extension, "crc32c", None)
+    return function
+
+
+def _package_function() -> Callable[[Data], int]:
+    from crc32c import crc32c
+
+    return crc32c
 
 
 _compute: Callable[[Data], int] = _load

@@ -11,18 +11,15 @@ exist yet.
 
 Nothing that a peer claims about a size is believed before it is bounded: a buffer grows with the output that
 was really produced, up to the caller's ceiling, and every complaint of a codec library becomes a
-`ProtocolError`.
+`ProtocolError`. The libraries are loaded with the first batch that needs them.
 """
 
 from __future__ import annotations
 
 import struct
-import zlib
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Final
-
-import cramjam
 
 from oncelog.protocol.errors import ProtocolError
 
@@ -66,10 +63,14 @@ def compress(codec: Compression, data: bytes | bytearray | memoryview, level: in
     if codec is Compression.NONE:
         return bytes(data)
     if codec is Compression.GZIP:
+        import zlib
+
         deflate = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _ZLIB_GZIP_WRAPPER)
         return deflate.compress(data) + deflate.flush()
     if codec is Compression.SNAPPY:
         return _compress_xerial(memoryview(data))
+    import cramjam
+
     if codec is Compression.LZ4:
         # Kafka's Java reader refuses blocks that refer to each other, and liblz4 links them by default.
         frame = cramjam.lz4.Compressor(
@@ -91,13 +92,15 @@ def decompress(
         return _decompress_gzip(view, size_bytes_max)
     if codec is Compression.SNAPPY:
         return _decompress_snappy(view, size_bytes_max)
+    if codec is Compression.NONE:
+        _check_size(len(view), size_bytes_max)
+        return view
+    import cramjam
+
     if codec is Compression.LZ4:
         _check_lz4_frame(view)
         return _decompress_growing(codec, cramjam.lz4.decompress_into, view, size_bytes_max)
-    if codec is Compression.ZSTD:
-        return _decompress_growing(codec, cramjam.zstd.decompress_into, view, size_bytes_max)
-    _check_size(len(view), size_bytes_max)
-    return view
+    return _decompress_growing(codec, cramjam.zstd.decompress_into, view, size_bytes_max)
 
 
 def _check_size(size_bytes: int, size_bytes_max: int) -> None:
@@ -106,6 +109,8 @@ def _check_size(size_bytes: int, size_bytes_max: int) -> None:
 
 
 def _decompress_gzip(view: memoryview, size_bytes_max: int) -> memoryview:
+    import zlib
+
     inflate = zlib.decompressobj(_ZLIB_GZIP_WRAPPER)
     try:
         plain = inflate.decompress(view, size_bytes_max + 1)
@@ -121,6 +126,8 @@ def _decompress_gzip(view: memoryview, size_bytes_max: int) -> memoryview:
 
 
 def _compress_xerial(view: memoryview) -> bytes:
+    import cramjam
+
     parts = [_XERIAL_HEADER]
     for position in range(0, len(view), _XERIAL_BLOCK_SIZE_BYTES):
         block = bytes(cramjam.snappy.compress_raw(view[position : position + _XERIAL_BLOCK_SIZE_BYTES]))
@@ -130,6 +137,8 @@ def _compress_xerial(view: memoryview) -> bytes:
 
 
 def _decompress_snappy(view: memoryview, size_bytes_max: int) -> memoryview:
+    import cramjam
+
     blocks = _split_xerial(view) if bytes(view[:8]) == _XERIAL_MAGIC else [view]
     sizes = [_snappy_block_size(block) for block in blocks]
     size_bytes = sum(sizes)
@@ -161,6 +170,8 @@ def _split_xerial(view: memoryview) -> list[memoryview]:
 
 
 def _snappy_block_size(block: memoryview) -> int:
+    import cramjam
+
     size_bytes = _call(cramjam.snappy.decompress_raw_len, block)
     if size_bytes > len(block) * _SNAPPY_RATIO_MAX:
         raise ProtocolError(f"snappy: a block of {len(block)} bytes claims {size_bytes} plain ones")
@@ -198,6 +209,8 @@ def _decompress_growing(
 @cache
 def _complaint_about_full_buffer(codec: Compression) -> str:
     """Learn from the library how it says that the output buffer is full, as all its errors have one type."""
+    import cramjam
+
     decompress_into = cramjam.lz4.decompress_into if codec is Compression.LZ4 else cramjam.zstd.decompress_into
     try:
         _call(decompress_into, memoryview(compress(codec, bytes(64))), memoryview(bytearray(1)))

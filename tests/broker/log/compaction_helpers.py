@@ -7,11 +7,11 @@ from typing import NamedTuple
 from log_helpers import CONFIG, NOW, TOPIC_ID, open_manager, read_all
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log import PartitionLog
 from oncelog.broker.log.cleaner import clean
 from oncelog.broker.log.compaction import plan_cleaning
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.offset_map import ENTRY_BYTES, OffsetMap
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.protocol.records.batch import build_batch, read_header
 from oncelog.protocol.records.compression import Compression
 from oncelog.protocol.records.control import ControlType, decode_control_key

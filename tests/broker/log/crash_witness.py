@@ -7,7 +7,8 @@ import random
 from log_helpers import NOW, TOPIC_ID, History, append, batch_of, open_manager, read_all
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log import LogManager, PartitionLog
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.protocol.records.batch import iter_headers, read_header
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from compaction_helpers import CompactedLog
 from log_helpers import CONFIG
 
-from oncelog.broker.log import LogConfig
+from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.retention import apply_retention
 from oncelog.protocol.records.batch import build_batch, iter_headers, read_header
 from oncelog.protocol.records.control import ControlType, decode_control_key

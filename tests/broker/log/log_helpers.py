@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from oncelog.broker.log import LogConfig, LogManager, PartitionLog
 from oncelog.broker.log.disk import Disk
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import ProducerState
 from oncelog.broker.log.replication import decode_marker
 from oncelog.protocol.records.batch import BatchHeader, build_batch, compute_crc, iter_headers, read_header

@@ -6,7 +6,9 @@ import pytest
 from log_helpers import NOW, TOPIC_ID, append, batch_of, open_manager
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log import LogManager, PartitionLog, StorageError
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.partition_log import PartitionLog
 
 RECOVERY_POINTS = "/data/recovery-point-offset-checkpoint"
 

@@ -8,7 +8,7 @@ import pytest
 from log_helpers import CONFIG, NOW, append, batch_of, open_log, read_all
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log import StorageError
+from oncelog.broker.log.disk import StorageError
 
 
 def test_nothing_to_flush_needs_no_ticket() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from isolation_model import COMPACTED, KEYS, PRODUCERS, RETAINED, RETENTION_MS, VERSION_1, VERSION_2, IsolationModel
 
-from oncelog.broker.log import LogConfig
+from oncelog.broker.log.log_config import LogConfig
 
 parts = st.floats(0, 1)
 writes = st.tuples(

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.broker.log import LogConfig
-from oncelog.broker.log.log_config import DEFAULTS
+from oncelog.broker.log.log_config import DEFAULTS, LogConfig
 
 
 def test_defaults_are_kafkas() -> None:

@@ -8,7 +8,8 @@ import pytest
 from log_helpers import CONFIG, NOW, TOPIC_ID, append, batch_of, open_manager, read_all
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log import LogManager, StorageError
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.log.log_manager import LogManager
 
 OTHER_ID = bytes([99] * 16)
 

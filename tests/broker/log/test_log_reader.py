@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from log_helpers import CONFIG, NOW, append, batch_of, open_log, read_all
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log import PartitionLog
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import TimestampType, iter_headers, read_header
 

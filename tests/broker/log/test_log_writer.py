@@ -8,7 +8,8 @@ import pytest
 from log_helpers import CONFIG, NOW, append, batch_of, open_log, read_all
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log import AppendOrigin, StorageError
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.log.producer_state import AppendOrigin
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import TimestampType, compute_crc, read_header
 from oncelog.protocol.records.record import iter_records

@@ -8,7 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from log_helpers import CONFIG, NOW, TOPIC_ID, History, append, batch_of, open_manager, read_all
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log import LogManager, PartitionLog
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.protocol.records.batch import read_header
 
 producers = st.integers(1, 3)

@@ -7,7 +7,9 @@ import pytest
 from log_helpers import CONFIG, NOW, TOPIC_ID, History, append, batch_of, open_log, read_all
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log import PartitionLog, StorageError, producer_snapshot
+from oncelog.broker.log import producer_snapshot
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_entry import ProducerEntry
 from oncelog.protocol.records.batch import read_header
 

@@ -6,7 +6,8 @@ import pytest
 from log_helpers import CONFIG, NOW, append, batch_of, open_log, read_all
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log import PartitionLog, StorageError
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import read_header
 

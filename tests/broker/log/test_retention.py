@@ -4,8 +4,10 @@ import pytest
 from log_helpers import CONFIG, NOW, TOPIC_ID, append, batch_of, open_manager
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log import LogConfig, LogManager, PartitionLog
 from oncelog.broker.log.dormant import NEVER
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.retention import apply_retention, plan_retention
 
 RETENTION_MS = 1000

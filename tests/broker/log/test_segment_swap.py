@@ -4,7 +4,7 @@ import pytest
 from log_helpers import NOW, append, batch_of, open_log, read_all
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log import PartitionLog
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.protocol.records.batch import iter_headers, read_header
 
 

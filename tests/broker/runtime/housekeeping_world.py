@@ -12,8 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from oncelog.broker.config.load import load_config
-from oncelog.broker.log import LogConfig, LogManager, PartitionLog
 from oncelog.broker.log.disk import Disk
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.replica.partition import Partition
 from oncelog.broker.runtime.clock import Clock
 from oncelog.broker.runtime.flusher import Flusher

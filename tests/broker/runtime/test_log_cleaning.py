@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from housekeeping_world import MINUTE_MS, START_MS, World
 
-from oncelog.broker.log import LogConfig, PartitionLog
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.runtime import log_cleaning
 from oncelog.protocol.records.batch import read_header
 from oncelog.protocol.records.record import iter_records
