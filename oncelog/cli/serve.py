@@ -6,7 +6,6 @@ second.
 
 from __future__ import annotations
 
-import argparse
 import errno
 import gc
 import logging
@@ -16,6 +15,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from oncelog.cli import serve_options
 from oncelog.protocol.addresses import host_and_port
 
 if TYPE_CHECKING:
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
     from oncelog.broker.app import BrokerApp
     from oncelog.broker.config.broker_config import BrokerConfig
-
-DESCRIPTION = "Serve Kafka clients. Without options: 127.0.0.1:9092, data in ./data."
-EPILOG = """settings: Kafka's own names, by --config FILE, then KAFKA_* and ONCELOG_* variables, then -o key=value.
-  oncelog serve --data /var/lib/oncelog --listen 0.0.0.0:9092 --advertise kafka.example.com:9092
-  oncelog serve -o num.partitions=4 -o log.flush.on.ack=false
-  ONCELOG_LOG_RETENTION_HOURS=1 oncelog serve"""
+    from oncelog.cli.serve_options import ServeOptions
 
 EXIT_FAILED = 1
 EXIT_BAD_SETTING = 2
@@ -38,7 +33,7 @@ def run(argv: list[str], make_app: Callable[[BrokerConfig], BrokerApp] | None = 
     """`make_app` is for tests, which run a broker that they can control."""
     # What is loaded for the start stays: there is no garbage to look for until then, nor ever among it.
     gc.disable()
-    options = _parser().parse_args(argv)
+    options = serve_options.parse(argv)
     logging.basicConfig(
         level=options.log_level.upper(),
         stream=sys.stderr,
@@ -70,28 +65,7 @@ def run(argv: list[str], make_app: Callable[[BrokerConfig], BrokerApp] | None = 
         return _fail(_explain(error, config.data_dir), EXIT_FAILED)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="oncelog serve",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        # Not as wide as the terminal, because even without --help, asking for that takes longer than all the rest.
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=100),
-    )
-    parser.add_argument("--data", metavar="DIR", help="where the data is kept (default ./data)")
-    parser.add_argument("--listen", metavar="HOST:PORT", help="where to listen (default 127.0.0.1:9092)")
-    parser.add_argument("--advertise", metavar="HOST:PORT", help="what clients are told to connect to")
-    parser.add_argument("--config", metavar="FILE", help="a server.properties file")
-    parser.add_argument(
-        "-o", dest="options", metavar="KEY=VALUE", action="append", default=[], help="one setting; repeatable"
-    )
-    parser.add_argument(
-        "--log-level", default="info", choices=("debug", "info", "warning", "error"), help="what to log (default info)"
-    )
-    return parser
-
-
-def _load(options: argparse.Namespace) -> BrokerConfig:
+def _load(options: ServeOptions) -> BrokerConfig:
     from oncelog.broker.config.broker_config import Setting
     from oncelog.broker.config.listeners import plaintext_listener
     from oncelog.broker.config.load import load_config

@@ -8,7 +8,7 @@ import logging
 import math
 import socket
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.server.connection import Connection
 from oncelog.broker.server.limits import ConnectionLimits, FrameMemory
@@ -64,10 +64,12 @@ class Listener:
         """Take the address, so that its port is known; connections wait until `serve`."""
         loop = asyncio.get_running_loop()
         host, port = self._address.host or None, self._address.port
+        # As bytes, or uvloop would load the codec for international names, which takes longer than all of this.
+        hosts: Any = [host.encode()] if host and host.isascii() else host
         try:
             self._server = await loop.create_server(
                 lambda: Connection(self, self._dispatcher),
-                host,
+                hosts,
                 port,
                 backlog=self._backlog,
                 reuse_address=True,
