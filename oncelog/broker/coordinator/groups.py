@@ -20,15 +20,8 @@ from oncelog.broker.coordinator.consumer.groups import ConsumerGroups
 from oncelog.broker.coordinator.consumer.replay import RECORD_PAIRS as CONSUMER_RECORD_PAIRS
 from oncelog.broker.coordinator.contract import CoordinatorRecord, ReplayContext, Result
 from oncelog.broker.coordinator.effects import Effects
-from oncelog.broker.coordinator.group import (
-    Caller,
-    Committer,
-    Group,
-    Groups,
-    Replay,
-    Settings,
-    TimerHandler,
-)
+from oncelog.broker.coordinator.group import Caller, Committer, Group, Groups, Replay, TimerHandler
+from oncelog.broker.coordinator.group_settings import Settings
 from oncelog.broker.coordinator.offsets import FetchedTopic, OffsetEntry, Offsets, TopicSelection
 from oncelog.broker.coordinator.record_codec import RecordTypes, decode_record, record_types
 from oncelog.broker.metadata.image import EMPTY_IMAGE, MetadataImage

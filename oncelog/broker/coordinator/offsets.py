@@ -8,7 +8,8 @@ from oncelog.broker.coordinator.classic.group import ClassicGroup
 from oncelog.broker.coordinator.committed_offsets import NO_EXPIRY, CommittedOffset, CommittedOffsets
 from oncelog.broker.coordinator.contract import CoordinatorRecord, ReplayContext
 from oncelog.broker.coordinator.effects import Effects
-from oncelog.broker.coordinator.group import Committer, Group, Groups, Replay, Settings
+from oncelog.broker.coordinator.group import Committer, Group, Groups, Replay
+from oncelog.broker.coordinator.group_settings import Settings
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue

@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from oncelog.broker.coordinator.contract import Coordinator, Result
 from oncelog.broker.coordinator.java_order import java_hash
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.promise import Promise
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from oncelog.broker.coordinator.contract import Coordinator, Result
     from oncelog.broker.metadata.image import MetadataImage
     from oncelog.broker.metadata.topic_plans import CreatedTopic
     from oncelog.broker.replica.manager import ReplicaManager
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-C = TypeVar("C", bound=Coordinator)
+C = TypeVar("C", bound="Coordinator")
 R = TypeVar("R")
 CreateTopics = Callable[[list[NewTopic]], Awaitable[list["CreatedTopic"]]]
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from oncelog.broker.runtime.chance import random_number
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+if TYPE_CHECKING:
+    from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0

@@ -8,9 +8,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from oncelog.broker.coordinator.assignors import ASSIGNORS
-from oncelog.broker.coordinator.contract import Result
-from oncelog.broker.coordinator.group import GroupSettings
+from oncelog.broker.coordinator.group_settings import ASSIGNORS, GroupSettings
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.coordinators import CoordinatorHost
 from oncelog.broker.runtime.topics import create_topics, replicated
@@ -18,6 +16,7 @@ from oncelog.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from oncelog.broker.config import BrokerConfig
+    from oncelog.broker.coordinator.contract import Result
     from oncelog.broker.coordinator.groups import GroupCoordinator
     from oncelog.broker.metadata.image import MetadataImage
     from oncelog.broker.runtime.services import Services

@@ -8,7 +8,8 @@ from typing import Any
 
 from simulated_shard import SimulatedShard
 
-from oncelog.broker.coordinator.group import Caller, Committer, GroupSettings
+from oncelog.broker.coordinator.group import Caller, Committer
+from oncelog.broker.coordinator.group_settings import GroupSettings
 from oncelog.broker.coordinator.groups import GroupCoordinator
 from oncelog.broker.coordinator.offsets import OffsetEntry, TopicSelection
 from oncelog.protocol.compiler import encode

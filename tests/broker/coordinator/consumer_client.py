@@ -9,7 +9,8 @@ from typing import Any
 from simulated_shard import SimulatedShard
 
 from oncelog.broker.coordinator.consumer.group import ConsumerGroup
-from oncelog.broker.coordinator.group import Caller, Committer, GroupSettings
+from oncelog.broker.coordinator.group import Caller, Committer
+from oncelog.broker.coordinator.group_settings import GroupSettings
 from oncelog.broker.coordinator.groups import GroupCoordinator
 from oncelog.broker.coordinator.offsets import OffsetEntry
 from oncelog.broker.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, PartitionImage, TopicImage

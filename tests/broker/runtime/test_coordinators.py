@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from oncelog.broker.coordinator.group import GroupSettings
+from oncelog.broker.coordinator.group_settings import GroupSettings
 from oncelog.broker.coordinator.groups import GroupCoordinator
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.clock import Clock

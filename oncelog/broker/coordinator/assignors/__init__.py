@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from oncelog.broker.coordinator.group_settings import RANGE, UNIFORM
 from oncelog.named_tuple import NamedTuple
 
 Assignment = Mapping[bytes, frozenset[int]]
@@ -50,8 +51,3 @@ def find_assignor(name: str) -> Assignor:
     from oncelog.broker.coordinator.assignors.uniform import assign_uniformly
 
     return {UNIFORM: assign_uniformly, RANGE: assign_ranges}[name]
-
-
-UNIFORM = "uniform"
-RANGE = "range"
-ASSIGNORS = (UNIFORM, RANGE)

@@ -23,7 +23,8 @@ from oncelog.broker.coordinator.classic.states import HEARTBEAT_ANSWERS, Classic
 from oncelog.broker.coordinator.classic.sync import sync
 from oncelog.broker.coordinator.contract import ReplayContext, Result
 from oncelog.broker.coordinator.effects import Effects
-from oncelog.broker.coordinator.group import Caller, Committer, Groups, Replay, Settings, TimerHandler
+from oncelog.broker.coordinator.group import Caller, Committer, Groups, Replay, TimerHandler
+from oncelog.broker.coordinator.group_settings import Settings
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_groups import DescribedGroup
 from oncelog.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue

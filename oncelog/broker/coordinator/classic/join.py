@@ -21,7 +21,8 @@ from oncelog.broker.coordinator.classic.rebalance import (
 from oncelog.broker.coordinator.classic.states import ClassicState
 from oncelog.broker.coordinator.contract import Result
 from oncelog.broker.coordinator.effects import Effects
-from oncelog.broker.coordinator.group import Caller, GroupSettings
+from oncelog.broker.coordinator.group import Caller
+from oncelog.broker.coordinator.group_settings import GroupSettings
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.join_group import JoinGroupRequest
 from oncelog.protocol.messages.sync_group import SyncGroupResponse

@@ -8,7 +8,7 @@ from oncelog.broker.coordinator.classic.group import ClassicGroup
 from oncelog.broker.coordinator.classic.rebalance import rebalance_or_complete, remove_member, session_timer
 from oncelog.broker.coordinator.classic.states import ClassicState
 from oncelog.broker.coordinator.effects import Effects
-from oncelog.broker.coordinator.group import GroupSettings
+from oncelog.broker.coordinator.group_settings import GroupSettings
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.leave_group import MemberIdentity, MemberResponse
 

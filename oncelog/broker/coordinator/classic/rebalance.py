@@ -14,7 +14,7 @@ from oncelog.broker.coordinator.classic.group import ClassicGroup
 from oncelog.broker.coordinator.classic.member import ClassicMember
 from oncelog.broker.coordinator.classic.states import ClassicState
 from oncelog.broker.coordinator.effects import Effects
-from oncelog.broker.coordinator.group import GroupSettings
+from oncelog.broker.coordinator.group_settings import GroupSettings
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from oncelog.protocol.messages.sync_group import SyncGroupResponse

@@ -25,7 +25,8 @@ from oncelog.broker.coordinator.consumer.upgrade import (
     encode_assignment,
 )
 from oncelog.broker.coordinator.effects import Effects
-from oncelog.broker.coordinator.group import Caller, GroupSettings
+from oncelog.broker.coordinator.group import Caller
+from oncelog.broker.coordinator.group_settings import GroupSettings
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from oncelog.protocol.messages.consumer_protocol import ConsumerProtocolSubscription

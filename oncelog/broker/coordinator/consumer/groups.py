@@ -40,7 +40,8 @@ from oncelog.broker.coordinator.consumer.topics import TopicMetadata
 from oncelog.broker.coordinator.consumer.upgrade import can_downgrade, downgrade, upgrade
 from oncelog.broker.coordinator.contract import Result
 from oncelog.broker.coordinator.effects import Effects
-from oncelog.broker.coordinator.group import Caller, Groups, Replay, Settings, TimerHandler
+from oncelog.broker.coordinator.group import Caller, Groups, Replay, TimerHandler
+from oncelog.broker.coordinator.group_settings import Settings
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.consumer_group_describe import DescribedGroup
 from oncelog.protocol.messages.consumer_group_heartbeat import (

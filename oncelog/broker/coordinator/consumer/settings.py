@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from oncelog.broker.coordinator.group import GroupSettings
+from oncelog.broker.coordinator.group_settings import GroupSettings
 from oncelog.named_tuple import NamedTuple
 
 

@@ -37,7 +37,7 @@ from oncelog.broker.coordinator.consumer.timers import cancel_timers, downgrade_
 from oncelog.broker.coordinator.consumer.timers import session_timer as consumer_session_timer
 from oncelog.broker.coordinator.consumer.topics import TopicMetadata
 from oncelog.broker.coordinator.effects import Effects
-from oncelog.broker.coordinator.group import GroupSettings
+from oncelog.broker.coordinator.group_settings import GroupSettings
 from oncelog.protocol.compiler import decode, encode
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.messages.consumer_protocol import (

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from oncelog.broker.coordinator.transactions.memory import Client
-from oncelog.broker.coordinator.transactions.state import ProducerIdentity, TopicPartition
+from typing import TYPE_CHECKING
+
 from oncelog.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from oncelog.broker.coordinator.transactions.memory import Client
+    from oncelog.broker.coordinator.transactions.state import ProducerIdentity, TopicPartition
 
 
 class TransactionSettings(NamedTuple):
