@@ -86,7 +86,7 @@ conformance: $(STAMP)-$(if $(filter-out spark,$(CLIENT)),dev,pipeline) ## Compar
 
 bench: $(STAMP)-bench ## Side by side with Apache Kafka and others; writes bench/RESULTS.md (BENCH_MINUTES=30)
 	@sh conformance/reference/ensure_java.sh
-	$(BIN)/python -m bench all --minutes $${BENCH_MINUTES:-30}
+	$(BIN)/python -m bench all --minutes $${BENCH_MINUTES:-30} --rounds $${BENCH_ROUNDS:-3}
 
 bench-quick: $(STAMP)-bench ## The same in four minutes, with fewer sizes; writes bench/QUICK.md
 	@sh conformance/reference/ensure_java.sh

@@ -19,7 +19,7 @@ def describe() -> dict[str, Any]:
         "processor": _processor(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
+        "python": f"{platform.python_version()} (of {platform.python_build()[1]}, {platform.python_compiler()})",
         "apache_kafka": KAFKA_VERSION,
         "confluent_kafka": f"{confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})",
         "oncelog": _commit(),

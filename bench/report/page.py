@@ -98,8 +98,6 @@ def _at_a_glance(results: Results) -> Iterator[str]:
         partly = " (partly)" if verdict.word == "partly met" else ""
         reach = _reach(goal, results) + (", **short of it too**" if goal.is_beyond_reach(results) else "")
         yield f"| {goal.text}, {goal.side} | {goal.wanted} | {_value(verdict.value, goal.unit)}{partly} | {reach} |"
-    yield ""
-    yield _REACH
 
 
 def _goals(results: Results, plots: dict[str, str]) -> Iterator[str]:
