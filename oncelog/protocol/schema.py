@@ -13,6 +13,7 @@ is compiled at import: `protocol.compiler` makes the codec of a version when it 
 
 from __future__ import annotations
 
+import sys
 import types
 import typing
 from typing import Any, ClassVar
@@ -197,9 +198,11 @@ def _compile_init(cls: type[Struct]) -> Any:
 
 
 def _resolve_fields(cls: type[Struct]) -> typing.Iterator[Field]:
-    hints = typing.get_type_hints(cls, include_extras=True)
-    for name, spec in cls._specs.items():
-        yield Field(name, _resolve_type(cls, name, hints[name]), *spec)
+    # All at once: typing.get_type_hints compiles each annotation by itself, a third of the time that a codec needs.
+    annotations = ",".join(cls.__annotations__[name] for name in cls._specs)
+    hints = eval(f"[{annotations}]", vars(sys.modules[cls.__module__]))
+    for (name, spec), hint in zip(cls._specs.items(), hints, strict=True):
+        yield Field(name, _resolve_type(cls, name, hint), *spec)
 
 
 def _resolve_type(cls: type[Struct], name: str, hint: Any) -> FieldType:
