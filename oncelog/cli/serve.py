@@ -1,6 +1,6 @@
 """`oncelog serve`: run a broker until it is told to stop.
 
-Imports are few and late, because people wait for this command: it answers its first request in a third of a
+Imports are few and late, because people wait for this command: it answers its first request in a fifth of a
 second.
 """
 
