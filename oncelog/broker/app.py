@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.config.checks import connection_overrides
 from oncelog.broker.config.listeners import Listeners, resolve_listeners
-from oncelog.broker.config.topic_log_config import log_config
 from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.metadata.sqlite import SqliteStore
@@ -250,6 +249,9 @@ class BrokerApp:
             logger.info("there was no clean stop: %d partitions were checked in %d ms", count, duration_ms)
 
     def _log_config(self, topic: str) -> LogConfig:
+        # Loaded with the first log.
+        from oncelog.broker.config.topic_log_config import log_config
+
         services = self.services
         image = services.metadata.image.topic(topic)
         return log_config(image.configs if image else {}, services.config)

@@ -23,16 +23,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from oncelog.broker.log import checkpoints, dormant
+from oncelog.broker.log import checkpoints
 from oncelog.broker.log.checkpoint_ticket import CheckpointOrder, CheckpointTicket
 from oncelog.broker.log.checkpoints import TopicPartition
 from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.file_names import DELETE_DIRECTORY, LOG, STRAY_DIRECTORY
-from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.open_files import DEFAULT_MAX, OpenFiles
 from oncelog.protocol.primitives import uuid_text
 
 if TYPE_CHECKING:
+    from oncelog.broker.log.log_config import LogConfig
     from oncelog.broker.log.partition_log import PartitionLog
 
     MapLogs = Callable[[Callable[[PartitionLog], bool], Iterable[PartitionLog]], Iterable[bool]]
@@ -139,6 +139,8 @@ class LogManager:
 
     def due_ms(self, topic: str, partition: int, config: LogConfig) -> int:
         """When an unopened partition must be opened for its own sake, see `dormant`."""
+        from oncelog.broker.log import dormant
+
         key = (topic, partition)
         return dormant.due_ms(
             self.disk,

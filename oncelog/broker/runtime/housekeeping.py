@@ -20,11 +20,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from oncelog.broker.log import doomed_files
 from oncelog.broker.log.disk import StorageError
-from oncelog.broker.log.dormant import NEVER
 from oncelog.broker.log.file_names import SEGMENT_SUFFIXES
-from oncelog.broker.log.log_config import LONG_MAX
 from oncelog.broker.runtime.log_cleaning import LogCleaning, guarded, retain
 from oncelog.broker.runtime.slices import PAUSE_S, in_slices
 from oncelog.broker.runtime.worker import Worker
@@ -132,6 +129,8 @@ class Housekeeping:
         return self._services.config.int("log.retention.check.interval.ms")
 
     async def remove_files(self) -> int:
+        from oncelog.broker.log import doomed_files
+
         logs = self._services.logs
         now_ms = self._clock.now_ms()
         doomed = doomed_files.take(logs, now_ms)
@@ -175,8 +174,7 @@ class Housekeeping:
                     await self._clock.sleep(PAUSE_S)
             else:
                 unflushed[partition] = (log.recovery_point, since_ms)
-            if log.config.flush_ms < LONG_MAX:
-                look_ms = min(look_ms, log.config.flush_ms)
+            look_ms = min(look_ms, log.config.flush_ms)
         self._unflushed = unflushed
         return max(look_ms, FLUSH_LOOK_MS_MIN)
 
@@ -217,6 +215,8 @@ class Housekeeping:
         topics, self._unknown_topics = self._unknown_topics, set()
         if topics is not None and not topics:
             return
+        from oncelog.broker.log.dormant import NEVER
+
         logs = self._services.logs
         configs: dict[str, LogConfig] = {}
 

@@ -12,9 +12,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from oncelog.broker.log.compaction import CleaningPlan, is_unchanged, plan_cleaning
 from oncelog.broker.log.disk import StorageError
-from oncelog.broker.log.retention import apply_retention
 from oncelog.broker.runtime.slices import in_slices
 from oncelog.protocol.errors import KafkaError, ProtocolError
 
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from oncelog.broker.log.cleaner import CleanedGroup
+    from oncelog.broker.log.compaction import CleaningPlan
     from oncelog.broker.log.offset_map import OffsetMap
     from oncelog.broker.log.partition_log import PartitionLog
     from oncelog.broker.runtime.flusher import Flusher
@@ -85,6 +84,8 @@ class LogCleaning:
 
     async def _choose(self) -> CleaningPlan | None:
         """Looks at the compacted logs, and takes out what retention does not want any more on the way."""
+        from oncelog.broker.log.compaction import plan_cleaning
+
         services = self._services
         now_ms = services.clock.now_ms()
         logs = services.logs.logs
@@ -142,6 +143,8 @@ class LogCleaning:
     def _swap(self, plan: CleaningPlan, group: CleanedGroup) -> bool:
         if group.cleaned is None:
             return True
+        from oncelog.broker.log.compaction import is_unchanged
+
         if not is_unchanged(plan, group.segments):
             group.cleaned.discard()
             return False
@@ -163,6 +166,8 @@ class LogCleaning:
 
 def retain(log: PartitionLog, now_ms: int) -> None:
     """Take out what is too old or too much."""
+    from oncelog.broker.log.retention import apply_retention
+
     removed = apply_retention(log, now_ms)
     if removed:
         size_bytes = sum(segment.size_bytes for segment in removed)
