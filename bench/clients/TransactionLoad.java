@@ -32,7 +32,7 @@ public class TransactionLoad {
                     System.out.println("ok\t" + commit(producer, line.split("\t")));
                     line = lines.readLine();
                 } catch (InvalidTxnStateException error) {
-                    // Seen soon after the start of a producer under load, with Apache Kafka as with others.
+                    // The client's commit has overtaken its record, with any broker: see docs/clients.md.
                     if (restarts++ == RESTARTS_MAX) {
                         throw error;
                     }
