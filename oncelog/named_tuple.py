@@ -19,7 +19,12 @@ else:
             if not bases:
                 return super().__new__(cls, name, bases, namespace)
             annotations = namespace.pop("__annotations__", {})
-            defaults = [namespace.pop(field) for field in annotations if field in namespace]
+            fields = list(annotations)
+            defaulted = [field for field in fields if field in namespace]
+            assert fields, f"{name} has no fields"
+            assert bases == (NamedTuple,), f"{name} has other bases"
+            assert fields[len(fields) - len(defaulted) :] == defaulted, f"{name}: a field without a default follows one"
+            defaults = [namespace.pop(field) for field in defaulted]
             made = namedtuple(name, annotations, defaults=defaults, module=namespace.pop("__module__"))
             made.__annotations__ = annotations
             for attribute, value in namespace.items():

@@ -68,3 +68,16 @@ def test_a_subclass_has_attributes_of_its_own() -> None:
     wider = Wider(1)._replace(y=2)
     wider.note = "new"  # type: ignore[attr-defined]
     assert (type(wider), wider.y) == (Wider, 2)
+
+
+def test_what_typing_refuses_is_refused() -> None:
+    with pytest.raises(AssertionError, match="a field without a default follows one"):
+        type(named_tuple.NamedTuple)(
+            "Late", (named_tuple.NamedTuple,), {"__module__": "m", "__annotations__": {"x": "int", "y": "int"}, "x": 1}
+        )
+    with pytest.raises(AssertionError, match="has no fields"):
+        type(named_tuple.NamedTuple)("Empty", (named_tuple.NamedTuple,), {"__module__": "m"})
+    with pytest.raises(AssertionError, match="has other bases"):
+        type(named_tuple.NamedTuple)(
+            "Mixed", (named_tuple.NamedTuple, Exception), {"__module__": "m", "__annotations__": {"x": "int"}}
+        )

@@ -120,6 +120,12 @@ def test_it_starts_without_what_it_needs_later(tmp_path: Path) -> None:
     assert not loaded & NOT_FOR_THE_START
 
 
+def test_the_first_produce_finds_the_codecs_loaded() -> None:
+    """An import in the midst of a request may fail for want of a descriptor, with half of its batches written."""
+    program = "import sys, oncelog.broker.handlers.produce; sys.exit('cramjam' not in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
 def test_a_port_in_use(tmp_path: Path) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))

@@ -14,6 +14,8 @@ be undone. A full disk is no such case: the write is cut off, refused, and the n
 
 from __future__ import annotations
 
+import errno
+
 from oncelog.broker.log import log_reader, recovery, removal, replication, segment_swap
 from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.flush import FlushTicket
@@ -141,7 +143,7 @@ class PartitionLog(LogWriter):
         ticket = FlushTicket(self.disk, self.end_offset, [], sorted(self.dirty_directories))
         try:
             for segment in self.dirty_segments:
-                ticket.fds.append(self.disk.dup(segment.file()))
+                self._gather(segment.file(), ticket)
             for path in self.dirty_paths:
                 ticket.fds.append(self.disk.open(path))
         except OSError as error:
@@ -159,6 +161,19 @@ class PartitionLog(LogWriter):
         self.positions.put(self.end_offset, self.active, self.active.size_bytes)
         self.ticket = ticket
         return ticket
+
+    def _gather(self, fd: int, ticket: FlushTicket) -> None:
+        try:
+            ticket.fds.append(self.disk.dup(fd))
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            # Connections have taken all descriptors, which is no fault of the log: it is synced here and now.
+            try:
+                self.disk.fdatasync(fd)
+            except OSError as failure:
+                self.go_offline(f"a sync failed: {failure}")
+                raise
 
     def complete_flush(self, ticket: FlushTicket) -> int:
         """Takes note of a ticket that has run; returns the flushed offset. A failed one ends the log."""

@@ -309,6 +309,7 @@ class Segment:
         self.disk.truncate(self.file(), position)
         self.disk.fdatasync(self.file())
         self.size_bytes = position
+        self.synced_bytes = min(self.synced_bytes, position)
         self.offset_index.truncate_to_position(position)
         self.time_index.truncate_to(offset)
         kept = [txn for txn in self.aborted if txn.last_offset < offset]

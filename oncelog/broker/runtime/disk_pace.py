@@ -36,7 +36,7 @@ class DiskPace:
 
     def note(self, seconds: float, size_bytes: int) -> None:
         """A round on the loop took so long for so much."""
-        counted = min(seconds - size_bytes * SECONDS_PER_BYTE, _COUNTED_SECONDS_MAX)
+        counted = min(max(seconds - size_bytes * SECONDS_PER_BYTE, 0), _COUNTED_SECONDS_MAX)
         average = counted if self._average_seconds is None else self._average_seconds
         average += _SMOOTHING * (counted - average)
         if seconds >= STALL_SECONDS or average > ROUND_SECONDS_MAX:

@@ -37,6 +37,8 @@ THREADS_MAX = 8
 """More than cores, because the disk takes together what is synced at the same time: 64 files take 8 threads a quarter
 less time than 4."""
 PUT_OFF_SECONDS = 0.005
+LARGE_BYTES = 256 * 1024
+"""From here on the disk's bandwidth counts, of which small rounds say nothing: such rounds have a pace of their own."""
 ON_LOOP_JOBS_MAX = 2
 """A record and its transaction's; more, one after the other, take longer than threads do together."""
 
@@ -61,8 +63,9 @@ _Done = tuple[Flushed, "FlushTicket", BaseException | None]
 class Flusher:
     """Threads of its own and one wake-up for all that is done: an executor with its futures costs twice the CPU."""
 
-    def __init__(self, pace: DiskPace | None = None) -> None:
+    def __init__(self, pace: DiskPace | None = None, pace_of_large: DiskPace | None = None) -> None:
         self._pace = pace or DiskPace()
+        self._pace_of_large = pace_of_large or DiskPace()
         self._put_off: dict[Flushed, None] = {}
         self._awaited: dict[Flushed, None] = {}
         self._under_way_count = 0
@@ -145,13 +148,20 @@ class Flusher:
         self._under_way_count += len(jobs)
         if not jobs:
             self._end_round()
-        elif _is_short(jobs) and self._pace.allows_loop():
-            began = time.perf_counter()
-            self._done.extend(map(_sync, jobs))
-            self._pace.note(time.perf_counter() - began, sum(ticket.size_bytes for _, ticket in jobs))
-            self._take_done()
-        else:
+        elif not (_is_short(jobs) and self._sync_on_loop(jobs)):
             self._hand_over(jobs)
+
+    def _sync_on_loop(self, jobs: list[_Job]) -> bool:
+        """Whether that is done, because the disk is fast enough."""
+        size_bytes = sum(ticket.size_bytes for _, ticket in jobs)
+        pace = self._pace_of_large if size_bytes >= LARGE_BYTES else self._pace
+        if not pace.allows_loop():
+            return False
+        began = time.perf_counter()
+        self._done.extend(map(_sync, jobs))
+        pace.note(time.perf_counter() - began, size_bytes)
+        self._take_done()
+        return True
 
     def _hand_over(self, jobs: list[_Job]) -> None:
         for job in jobs:

@@ -212,19 +212,19 @@ class Housekeeping:
 
     async def _look_at_unopened(self) -> None:
         """Finds out when unopened partitions are due: all of them at first, then those whose settings change."""
+        from oncelog.broker.log.dormant import NEVER
+
         topics, self._unknown_topics = self._unknown_topics, set()
         if topics is not None and not topics:
             return
-        from oncelog.broker.log.dormant import NEVER
-
         logs = self._services.logs
         configs: dict[str, LogConfig] = {}
 
         def look(key: tuple[str, int]) -> None:
             topic, index = key
-            if topic not in configs:
-                configs[topic] = logs.config_for(topic)
             try:
+                if topic not in configs:
+                    configs[topic] = logs.config_for(topic)
                 due_ms = logs.due_ms(topic, index, configs[topic])
             except FileNotFoundError:
                 return

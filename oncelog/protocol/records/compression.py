@@ -58,6 +58,13 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
+def load_libraries() -> None:
+    """For those who cannot do with an import that fails later, as one may for want of a file descriptor."""
+    import zlib  # noqa: F401
+
+    import cramjam  # noqa: F401
+
+
 def compress(codec: Compression, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
     """Compress in the framing of Kafka's Java client; `level` is on the codec's scale (snappy has none)."""
     if codec is Compression.NONE:

@@ -115,3 +115,37 @@ def test_old_files_are_closed_when_too_many_are_open() -> None:
     assert len(log.files) <= 4
     assert len(disk.descriptors) == len(log.files)
     assert read_all(log) == expected
+
+
+def test_a_log_is_flushed_when_no_descriptor_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    append(log, batch_of())
+    log.flush()
+
+    def refuse(_: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(disk, "dup", refuse)
+    append(log, batch_of(2))
+    assert log.flush() == 3
+    assert read_all(open_log(disk.after_power_cut(random.Random(1)), recovery_point=3)) == read_all(log)
+    append(log, batch_of())
+    disk.fail("fdatasync", errno.EIO)
+    with pytest.raises(StorageError, match="Input/output error"):
+        log.flush()
+    with pytest.raises(StorageError, match="offline"):
+        log.flush()
+
+
+def test_a_ticket_tells_its_size_after_a_truncation() -> None:
+    log = open_log(SimulatedDisk())
+    append(log, batch_of(2))
+    append(log, batch_of(2))
+    log.flush()
+    before_bytes = log.active.size_bytes
+    log.truncate_to(2, now_ms=NOW)
+    append(log, batch_of(2))
+    ticket = log.begin_flush()
+    assert ticket is not None
+    assert ticket.size_bytes == log.active.size_bytes // 2 == before_bytes // 2

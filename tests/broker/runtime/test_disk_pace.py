@@ -74,3 +74,13 @@ def test_many_bytes_may_take_longer() -> None:
     for _ in range(10):
         pace.note(SLOW * 3, much_bytes)
     assert not pace.allows_loop()
+
+
+def test_many_bytes_are_no_credit_for_later_rounds() -> None:
+    pace = DiskPace()
+    rounds_before_trial(pace)
+    for _ in range(50):
+        pace.note(FAST, round(STALL_SECONDS / SECONDS_PER_BYTE))
+    for _ in range(10):
+        pace.note(SLOW, 0)
+    assert not pace.allows_loop()

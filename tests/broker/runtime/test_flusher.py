@@ -11,7 +11,7 @@ import pytest
 
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.runtime.disk_pace import DiskPace
-from oncelog.broker.runtime.flusher import PARTITIONS_AT_ONCE, Flusher
+from oncelog.broker.runtime.flusher import LARGE_BYTES, PARTITIONS_AT_ONCE, Flusher
 
 
 class FakeTicket:
@@ -197,3 +197,21 @@ async def test_the_loop_does_not_sync_much_nor_many(is_short: bool, partition_co
     flusher.close()
     assert len(threads) == partition_count
     assert threading.current_thread() not in threads
+
+
+@pytest.mark.parametrize("size_bytes", [LARGE_BYTES - 1, LARGE_BYTES], ids=["small", "large"])
+async def test_large_rounds_have_a_pace_of_their_own(size_bytes: int) -> None:
+    flusher = Flusher(FixedPace(on_loop=True), pace_of_large=FixedPace(on_loop=False))
+    threads: list[threading.Thread] = []
+
+    class NotedTicket(FakeTicket):
+        def run(self) -> None:
+            threads.append(threading.current_thread())
+
+    NotedTicket.size_bytes = size_bytes
+    partition = FakePartition()
+    partition.log.begin_flush = lambda: NotedTicket(partition.log)
+    flusher.mark_dirty(partition)
+    await flusher.drain()
+    flusher.close()
+    assert (threads == [threading.current_thread()]) is (size_bytes < LARGE_BYTES)
