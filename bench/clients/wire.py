@@ -10,7 +10,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -141,8 +141,17 @@ def drive(
     requests: int | None = None,
 ) -> Driven:
     """A connection for each list of frames, which it sends in a circle, `window` at a time, for so long or so many."""
+    with driver(address, frames, window=window, requests=requests) as run:
+        return run(seconds)
+
+
+@contextmanager
+def driver(
+    address: str, frames: Sequence[Sequence[bytes]], *, window: int = 1, requests: int | None = None
+) -> Iterator[Callable[[float], Driven]]:
+    """The same in two steps, for those who do not want to measure how long it takes to connect."""
     with _connected(address, frames) as connections:
-        return _Loop(connections, window, requests).run(seconds)
+        yield _Loop(connections, window, requests).run
 
 
 @contextmanager

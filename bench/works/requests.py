@@ -30,8 +30,8 @@ class ConnectionsCase(Case):
         with confluent.topic(peer, f"connections-{self._count}-{turn}", _PARTITIONS) as topic:
             one = wire.batch(1, _VALUE_BYTES)
             frames = [[wire.produce_frame(topic, index % _PARTITIONS, one)] for index in range(self._count)]
-            with Meter(peer) as meter:
-                driven = wire.drive(peer.bootstrap_servers, frames, seconds=seconds)
+            with wire.driver(peer.bootstrap_servers, frames) as run, Meter(peer) as meter:
+                driven = run(seconds)
             check_all_arrived(peer, topic, driven.requests)
         return meter.sample(requests=driven.requests) | latency_sample(driven.latencies_s)
 

@@ -77,6 +77,20 @@ def test_it_stops_cleanly_when_told_to(
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
+def test_a_busy_broker_keeps_many_who_connect_at_once_waiting(served: tuple[subprocess.Popen[str], str]) -> None:
+    """Kafka's default has room for 50; whoever finds none is tried again after a second."""
+    process, printed = served
+    found = re.search(r"listening on (127\.0\.0\.1):(\d+)", printed)
+    assert found
+    process.send_signal(signal.SIGSTOP)
+    try:
+        waiting = [socket.create_connection((found[1], int(found[2])), timeout=0.5) for _ in range(100)]
+    finally:
+        process.send_signal(signal.SIGCONT)
+    for connection in waiting:
+        connection.close()
+
+
 def test_the_data_directory_is_private(served: tuple[subprocess.Popen[str], str], tmp_path: Path) -> None:
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
 

@@ -111,7 +111,7 @@ NETWORK = (
         "50",
         at_least(1),
         READ_ONLY,
-        "How many connections may wait to be accepted on a listener.",
+        "How many connections may wait to be accepted on a listener; 1024 at least.",
     ),
     K(
         "max.connections",

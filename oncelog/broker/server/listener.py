@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 TICK_SECONDS = 2.0
 STALLED_SECONDS_MAX = 30.0
 """A peer that is in the middle of a request, or owes us reading an answer, must make progress within this."""
+BACKLOG_MIN = 1024
+"""The loop that accepts connections also serves them, so more of them may have to wait than with Kafka, which has a
+thread for that. One that finds no room is tried again by its system after a second."""
 
 
 class ListenError(Exception):
@@ -43,7 +46,7 @@ class Listener:
         self._dispatcher = dispatcher
         self._limits = limits
         self.frame_memory = frame_memory
-        self._backlog = backlog
+        self._backlog = max(backlog, BACKLOG_MIN)
         self._idle_seconds_max = idle_ms_max / 1000 if idle_ms_max >= 0 else math.inf
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
