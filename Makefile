@@ -91,7 +91,7 @@ bench: $(STAMP)-bench ## Side by side with Apache Kafka and others; writes bench
 	@sh conformance/reference/ensure_java.sh
 	$(BIN)/python -m bench all --minutes $${BENCH_MINUTES:-30} --rounds $${BENCH_ROUNDS:-3}
 
-bench-quick: $(STAMP)-bench ## The same in four minutes, with fewer sizes; writes bench/QUICK.md
+bench-quick: $(STAMP)-bench ## The same in three minutes, with fewer sizes; writes bench/QUICK.md
 	@sh conformance/reference/ensure_java.sh
 	$(BIN)/python -m bench quick
 

@@ -20,6 +20,7 @@ from bench.clients.confluent import ClientError
 from bench.meter import Sample
 from bench.peers.base import Peer
 
+HEARTBEAT_MS = 200
 PATIENCE_SECONDS = 60.0
 
 
@@ -43,6 +44,9 @@ class RebalanceCase(Case):
             "group.id": f"rebalance-{self._protocol}-{self._members}-{turn}",
             "group.protocol": self._protocol,
         }
+        if self._protocol == "classic":
+            # A member learns of a rebalance by its heartbeat; with the default of 3 s nothing else would be measured.
+            settings["heartbeat.interval.ms"] = str(HEARTBEAT_MS)
         with (
             confluent.topic(peer, f"rebalance-{self._protocol}-{turn}", self._partitions) as topic,
             ExitStack() as stack,
