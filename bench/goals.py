@@ -84,11 +84,18 @@ def against(
 
 
 def growth(work: str, param: str, metric: str = "cpu_us_per_request") -> Callable[[Results], list[float]]:
-    """What a request costs Oncelog at the end of a curve, as a multiple of the cost at its beginning."""
+    """What a request costs Oncelog at the end of a curve, as a multiple of the cost at its beginning.
+
+    Both as a ratio to the control of the same rounds: the ends of a curve are minutes apart, and the machine is shared.
+    """
 
     def measure(results: Results) -> list[float]:
-        points = curve(results, work, param, "oncelog", metric)
-        return [points[-1][1].median / points[0][1].median] if len(points) > 1 else []
+        points: dict[float, float] = {}
+        for case in results.of(work):
+            cost = ratio(case.values("oncelog", metric), case.values("oncelog-control", metric))
+            if param in case.params and cost is not None:
+                points[case.params[param]] = cost.median
+        return [points[max(points)] / points[min(points)]] if len(points) > 1 else []
 
     return measure
 

@@ -9,14 +9,15 @@ from bench.peers.apache import Apache, ApacheFlush
 from bench.peers.base import Peer
 from bench.peers.floor import Floor
 from bench.peers.kfake import Kfake
-from bench.peers.oncelog import Oncelog, OncelogFsync
+from bench.peers.oncelog import Oncelog, OncelogControl, OncelogFsync
 
-PEERS = {peer.name: peer for peer in (Apache, ApacheFlush, Oncelog, OncelogFsync, Kfake, Floor)}
+PEERS = {peer.name: peer for peer in (Apache, ApacheFlush, Oncelog, OncelogFsync, OncelogControl, Kfake, Floor)}
 DESCRIPTIONS = {
     "kafka": "Apache Kafka 4.3, 1 GB heap, its defaults: an ack means the page cache",
     "kafka-fsync": "Apache Kafka 4.3 with flush.messages=1: every append is fsynced before its ack",
     "oncelog": "Oncelog with log.flush.on.ack=false: an ack means the page cache, as with Kafka's defaults",
     "oncelog-fsync": "Oncelog with its defaults: every ack is fsynced",
+    "oncelog-control": "where something grows, another Oncelog in which it does not",
     "kfake": "franz-go's kfake, in Go, keeps everything in memory and nothing on disk",
     "floor": "the least uvloop program that receives the same bytes, checks CRC32C and writes them",
 }

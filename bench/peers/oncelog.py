@@ -29,6 +29,12 @@ class Oncelog(CommandPeer):
         ]
 
 
+class OncelogControl(Oncelog):
+    """Where something grows, one in which it does not: what a request costs at that moment on this machine."""
+
+    name = "oncelog-control"
+
+
 class OncelogFsync(Oncelog):
     name = "oncelog-fsync"
     flush_on_ack = True

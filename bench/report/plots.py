@@ -19,6 +19,7 @@ COLOURS = {
     "kafka-fsync": "#57606a",
     "oncelog": "#1f6feb",
     "oncelog-fsync": "#8250df",
+    "oncelog-control": "#9ec5fe",
     "kfake": "#d4a72c",
     "floor": "#c4c9cf",
 }

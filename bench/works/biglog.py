@@ -17,9 +17,10 @@ from bench.clients import confluent, wire
 from bench.meter import Meter, Sample
 from bench.peers.base import Peer
 from bench.stats import latency_sample
-from bench.works.growth import OutOfReachError
+from bench.works.growth import CONTROL, OutOfReachError
 
 TOPIC = "biglog-1"
+SIZES_GB = (0.1, 1.0, 5.0, 10.0)
 _RECORD_BYTES, _BATCH_BYTES = 1000, 100_000
 _STEP_MEGABYTES = 250
 _SLOWEST_MB_PER_S = 60
@@ -72,7 +73,7 @@ class LogSizeCase(Case):
         self._filling = filling
 
     def prepare(self, peer: Peer, seconds: float) -> None:
-        self._filling.grow_to(peer, self._gigabytes * 1000)
+        self._filling.grow_to(peer, SIZES_GB[0] * 1000 if peer.name == CONTROL else self._gigabytes * 1000)
 
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
         end = wire.end_offset(peer.bootstrap_servers, TOPIC)
@@ -129,12 +130,12 @@ class BigLog(Work):
         parser.add_argument("--kill-gb", type=float, default=5.0, help="at which both are killed")
 
     def cases(self, options: Namespace) -> Sequence[Case]:
-        sizes = sorted({*(size for size in (0.1, 1.0, 5.0, 10.0) if size < options.log_gb), options.log_gb})
+        sizes = sorted({*(size for size in SIZES_GB if size < options.log_gb), options.log_gb})
         filling = Filling()
         cases: list[Case] = []
         before = 0.0
         for size in sizes:
-            peers = ("kafka", "oncelog") if size <= options.kafka_gb else ("oncelog",)
+            peers = ("kafka", "oncelog", CONTROL) if size <= options.kafka_gb else ("oncelog", CONTROL)
             if before < options.kill_gb <= size:
                 cases.append(RecoveryCase(options.kill_gb, ("kafka", "oncelog"), filling))
             cases.append(LogSizeCase(size, before, peers, filling))

@@ -1,6 +1,7 @@
 """The cost of a request as other things grow: idle partitions, idle connections. It should not grow with them.
 
-The request is a mix on one connection: produce one record, fetch one, ask for metadata of the topic.
+A control, in which nothing grows, is measured in the same rounds: the machine does not become slower with the curve,
+nor faster. The request is a mix on one connection: produce one record, fetch one, ask for metadata of the topic.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from bench.peers.base import Peer
 from bench.stats import latency_sample
 
 PEERS = ("kafka", "oncelog")
+CONTROL = "oncelog-control"
 _VALUE_BYTES = 100
 _AT_ONCE = 250
 _CREATE_TIMEOUT_S = 150.0
@@ -42,7 +44,7 @@ class PartitionsCase(Case):
     extra_seconds = 3.0
 
     def __init__(self, partitions: int, created: dict[str, int]) -> None:
-        super().__init__(f"{partitions} partitions", PEERS, partitions=partitions)
+        super().__init__(f"{partitions} partitions", (*PEERS, CONTROL), partitions=partitions)
         self._partitions, self._created = partitions, created
         self.extra_seconds = 2.0 + partitions / 200
         self._create_s: dict[str, float] = {}
@@ -52,7 +54,8 @@ class PartitionsCase(Case):
         if peer.name not in self._created:
             confluent.create_topic(peer, "target-1", 1)
             self._created[peer.name] = 0
-        while (done := self._created[peer.name]) < self._partitions:
+        wanted = 0 if peer.name == CONTROL else self._partitions
+        while (done := self._created[peer.name]) < wanted:
             if time.monotonic() - began > _CREATE_TIMEOUT_S:
                 raise OutOfReachError(f"{done} of {self._partitions} partitions in {_CREATE_TIMEOUT_S:.0f} s")
             count = min(_AT_ONCE, self._partitions - done)
@@ -109,7 +112,7 @@ class IdleConnectionsCase(Case):
     headline = "cpu_us_per_request"
 
     def __init__(self, connections: int) -> None:
-        super().__init__(f"{connections} idle connections", PEERS, idle_connections=connections)
+        super().__init__(f"{connections} idle connections", (*PEERS, CONTROL), idle_connections=connections)
         self._connections = connections
         self._topic = f"beside-{connections}-1"
         self._open: dict[str, ExitStack] = {}
@@ -117,7 +120,8 @@ class IdleConnectionsCase(Case):
     def prepare(self, peer: Peer, seconds: float) -> None:
         confluent.create_topic(peer, self._topic, 1)
         stack = self._open[peer.name] = ExitStack()
-        stack.enter_context(wire.idle_connections(peer.bootstrap_servers, self._connections))
+        if peer.name != CONTROL:
+            stack.enter_context(wire.idle_connections(peer.bootstrap_servers, self._connections))
 
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
         return measure_mix(peer, self._topic, seconds)
