@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from bench.results import CaseResult, Results
 from bench.stats import Spread, ratio, spread
+from bench.works.growth import CONTROL
 from bench.works.transactions import CLIENTS
 
 # What a flat curve may rise over its whole length before it counts as growth: the noise between two rounds.
@@ -92,7 +93,7 @@ def growth(work: str, param: str, metric: str = "cpu_us_per_request") -> Callabl
     def measure(results: Results) -> list[float]:
         points: dict[float, float] = {}
         for case in results.of(work):
-            cost = ratio(case.values("oncelog", metric), case.values("oncelog-control", metric))
+            cost = ratio(case.values("oncelog", metric), case.values(CONTROL, metric))
             if param in case.params and cost is not None:
                 points[case.params[param]] = cost.median
         return [points[max(points)] / points[min(points)]] if len(points) > 1 else []

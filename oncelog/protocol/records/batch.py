@@ -69,7 +69,6 @@ _INT16: Final = struct.Struct(">h")
 _UINT32: Final = struct.Struct(">I")
 
 _CODECS: Final = tuple(Compression)
-_BYTES: Final = tuple(bytes((value,)) for value in range(256))
 _NULL: Final = encode_varint(-1)
 
 
@@ -290,7 +289,7 @@ def _encode_records(records: Iterable[tuple[int, Record]], base_timestamp: int) 
     """Write records, each with its offset delta; see record.py for their layout."""
     out: list[bytes] = []
     for offset_delta, (_, timestamp, key, value, headers, attributes) in records:
-        parts = [_BYTES[attributes & 0xFF], encode_varint(timestamp - base_timestamp), encode_varint(offset_delta)]
+        parts = [bytes((attributes & 0xFF,)), encode_varint(timestamp - base_timestamp), encode_varint(offset_delta)]
         _append_nullable(parts, key)
         _append_nullable(parts, value)
         parts.append(encode_varint(len(headers)))

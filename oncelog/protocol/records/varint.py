@@ -6,25 +6,13 @@ with bit 7 set on every byte but the last. An int32 (varint) takes up to 5 bytes
 
 from __future__ import annotations
 
-from typing import Final
-
 from oncelog.protocol.errors import ProtocolError
-
-_SMALL: Final = tuple(bytes((value << 1,)) for value in range(64))
-"""What takes one byte, as most lengths and deltas do."""
+from oncelog.protocol.primitives import encode_uvarint
 
 
 def encode_varint(value: int) -> bytes:
     """Write an int32 or an int64: the bytes are the same."""
-    if 0 <= value < len(_SMALL):
-        return _SMALL[value]
-    raw = value << 1 if value >= 0 else (-value << 1) - 1
-    out = bytearray()
-    while raw > 0x7F:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
-    return bytes(out)
+    return encode_uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
