@@ -26,6 +26,9 @@ from oncelog.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+
+# The codecs not in the midst of a request, where a failed import would hide what became of its other batches.
+from oncelog.protocol.records import codecs as codecs
 from oncelog.protocol.records.batch import (
     ATTRIBUTES_POSITION,
     HEADER_SIZE,
@@ -36,7 +39,6 @@ from oncelog.protocol.records.batch import (
     read_header,
     recompress_batch,
 )
-from oncelog.protocol.records.compression import load_libraries
 from oncelog.protocol.records.scan import INT64_MAX, INT64_MIN
 from oncelog.protocol.records.validation import BadRecordsError, NoBatchError, check_produce_records
 
@@ -46,9 +48,6 @@ if TYPE_CHECKING:
     from oncelog.broker.runtime.openings import Guards, Refusals
 
 logger = logging.getLogger(__name__)
-
-# Not in the midst of a request, where a failure would hide what became of its other batches.
-load_libraries()
 
 ACKS_ALL = -1
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.records import compression
+from oncelog.protocol.records import codecs
 from oncelog.protocol.records.compression import (
     DECOMPRESSED_SIZE_BYTES_MAX,
     Compression,
@@ -248,7 +248,7 @@ def test_panic_of_the_library_becomes_a_protocol_error(monkeypatch: pytest.Monke
         raise panic("index out of bounds")
 
     # What the library says of a full buffer is learnt on first use, which must not happen while it is broken.
-    compression._complaint_about_full_buffer(Compression.ZSTD)
+    codecs._complaint_about_full_buffer(Compression.ZSTD)
     monkeypatch.setattr(cramjam.zstd, "decompress_into", fail)
     with pytest.raises(ProtocolError, match="index out of bounds"):
         decompress(Compression.ZSTD, b"whatever")
