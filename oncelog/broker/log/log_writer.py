@@ -399,6 +399,6 @@ class LogWriter:
         self.dirty_directories.add(self.directory)
 
     @property
-    def has_unsynced_files(self) -> bool:
-        """True if files beside the records wait for a flush."""
-        return bool(self.dirty_fds or self.dirty_paths)
+    def holds_files_to_sync(self) -> bool:
+        """True if closed segments, or descriptors of small files, are kept until a flush."""
+        return bool(self.dirty_fds or self.dirty_segments)

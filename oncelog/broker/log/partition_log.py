@@ -137,7 +137,7 @@ class PartitionLog(LogWriter):
         assert self.ticket is None, "a flush of this log is under way"
         if self.active.dirty and self.active not in self.dirty_segments:
             self.dirty_segments.append(self.active)
-        if not (self.dirty_segments or self.has_unsynced_files or self.dirty_directories):
+        if not (self.holds_files_to_sync or self.dirty_paths or self.dirty_directories):
             self.recovery_point = self.end_offset
             return None
         ticket = FlushTicket(self.disk, self.end_offset, [], sorted(self.dirty_directories))

@@ -150,10 +150,9 @@ class Housekeeping:
         return self._services.config.int("producer.id.expiration.check.interval.ms")
 
     async def flush(self) -> int:
-        """Flushes logs that have waited for `flush.ms`, and in any case those that hold files open for it.
+        """Flushes logs that have waited for `flush.ms`, and in any case those with closed segments, as Kafka does.
 
-        Such are closed segments, which Kafka flushes as well, and the small files of a new partition that
-        nobody writes to.
+        What a new partition has besides its records is made anew should it be lost, and waits for them.
         """
         now_ms = self._clock.now_ms()
         unflushed: dict[Partition, tuple[int, int]] = {}
@@ -162,12 +161,12 @@ class Housekeeping:
         for partition in self._services.partitions:
             log = partition.log
             is_behind = log.recovery_point < log.end_offset
-            if log.is_offline or not (is_behind or log.has_unsynced_files):
+            if log.is_offline or not (is_behind or log.holds_files_to_sync):
                 continue
             recovery_point, since_ms = self._unflushed.get(partition, (-1, 0))
             if recovery_point != log.recovery_point:
                 since_ms = now_ms
-            if log.has_unsynced_files or log.dirty_segments or now_ms - since_ms >= log.config.flush_ms:
+            if log.holds_files_to_sync or now_ms - since_ms >= log.config.flush_ms:
                 self._flusher.mark_dirty(partition)
                 marked += 1
                 if marked % FLUSHES_AT_ONCE == 0:
