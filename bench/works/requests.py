@@ -88,7 +88,6 @@ class Connections(Work):
 class Requests(Work):
     name = "requests"
     title = "Many small requests"
-    quick = {"kinds": ["produce"]}
 
     def add_options(self, parser: ArgumentParser) -> None:
         kinds = ["produce", "fetch", "metadata", "list offsets"]
