@@ -4,7 +4,7 @@
     retention        opened logs, in slices; logs that nobody opened when their time has come
     removal          files of deleted segments and partitions, in a thread, when their delay is over
     producer expiry  idle producer ids
-    flushing         by flush.ms, and of what no ack has waited for: closed segments, files of new partitions
+    flushing         by flush.ms, and of what no ack has waited for: closed segments, the first records of a partition
     compaction       see `log_cleaning`
 
 Nothing here is done per partition that nobody touched, except once after the start to learn when its oldest
@@ -152,7 +152,9 @@ class Housekeeping:
     async def flush(self) -> int:
         """Flushes logs that have waited for `flush.ms`, and in any case those with closed segments, as Kafka does.
 
-        What a new partition has besides its records is made anew should it be lost, and waits for them.
+        The small files of a partition are made anew should they be lost, and wait for its records. Once it has
+        some they are flushed together, so that a partition that was written to just once does not keep its
+        segment's file open for good.
         """
         now_ms = self._clock.now_ms()
         unflushed: dict[Partition, tuple[int, int]] = {}
@@ -166,7 +168,8 @@ class Housekeeping:
             recovery_point, since_ms = self._unflushed.get(partition, (-1, 0))
             if recovery_point != log.recovery_point:
                 since_ms = now_ms
-            if log.holds_files_to_sync or now_ms - since_ms >= log.config.flush_ms:
+            holds_files = log.holds_files_to_sync or log.dirty_paths
+            if holds_files or now_ms - since_ms >= log.config.flush_ms:
                 self._flusher.mark_dirty(partition)
                 marked += 1
                 if marked % FLUSHES_AT_ONCE == 0:

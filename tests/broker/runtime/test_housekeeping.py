@@ -220,4 +220,18 @@ class TestFlushing:
         await lazy_world.run_for(MINUTE_MS)
         await lazy_world.flusher.drain()
         assert log.recovery_point == 20
-        assert idle.recovery_point == 0, "its segment is still open"
+        assert idle.recovery_point == 1, "its first batch came with the leader epoch's file"
+        lazy_world.write("idle")
+        await lazy_world.run_for(10 * MINUTE_MS)
+        await lazy_world.flusher.drain()
+        assert idle.recovery_point == 1, "its segment is still open"
+
+    async def test_first_records_so_that_their_file_can_be_closed(self, lazy_world: World) -> None:
+        lazy_world.logs.files.files_max = 2
+        logs = [lazy_world.write(index=index) for index in range(10)]
+        assert len(lazy_world.logs.files) == 10, "what is not synced stays open"
+        lazy_world.start()
+        await lazy_world.run_for(MINUTE_MS)
+        await lazy_world.flusher.drain()
+        assert [log.recovery_point for log in logs] == [1] * 10
+        assert not any(log.active.dirty or log.dirty_paths for log in logs)
