@@ -40,7 +40,10 @@ def encode_lines(lines: list[str]) -> bytes:
 
 
 def decode_lines(data: bytes) -> list[str]:
-    """The entry lines; raises ValueError if the file is torn or of an unknown version."""
+    """The entry lines; raises ValueError if the file is torn or of an unknown version.
+
+    One without a byte has none: so Apache Kafka makes its files, before it has something to write.
+    """
     lines = data.decode().split("\n")
     if lines and lines[-1] == "":
         lines.pop()
@@ -49,7 +52,7 @@ def decode_lines(data: bytes) -> list[str]:
     if int(lines[0]) != _VERSION:
         raise ValueError(f"version {lines[0]} is unknown")
     if len(lines) < 2:
-        return []
+        raise ValueError("the number of entries is missing")
     if len(lines) != 2 + int(lines[1]):
         raise ValueError(f"{lines[1]} entries were announced and {len(lines) - 2} are there")
     return lines[2:]
@@ -61,7 +64,10 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """An absent checkpoint is an empty one; a damaged one is an error, as its loss may not go unseen."""
+    """An absent checkpoint is an empty one; a damaged one is an error, as its loss may not go unseen.
+
+    One without a byte is no damage: Kafka makes such, and ours are on disk before they get their name.
+    """
     try:
         data = disk.read_file(path)
     except FileNotFoundError:

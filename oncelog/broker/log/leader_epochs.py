@@ -93,9 +93,16 @@ class LeaderEpochs:
 
 
 def read(disk: Disk, directory: str) -> LeaderEpochs | None:
-    """None if the file is absent or damaged; the caller rebuilds the epochs from the log then."""
+    """None if the file is absent or damaged; the caller rebuilds the epochs from the log then.
+
+    It is written in place, so a power cut may leave its beginning, or nothing of it. The last line's end shows that it
+    is whole: a number that lost digits is a number as well.
+    """
     try:
-        lines = checkpoints.decode_lines(disk.read_file(os.path.join(directory, FILE_NAME)))
+        data = disk.read_file(os.path.join(directory, FILE_NAME))
+        if not data.endswith(b"\n"):
+            return None
+        lines = checkpoints.decode_lines(data)
         return LeaderEpochs([(int(epoch), int(start)) for epoch, start in map(str.split, lines)])
     except (FileNotFoundError, ValueError):
         return None

@@ -24,9 +24,11 @@ def test_offsets_are_written_as_kafka_does() -> None:
     assert disk.read_file("/d/c") == b"0\n2\na 0 5\nwith.dots_and-dashes 12 1099511627776\n"
     assert checkpoints.read_offsets(disk, "/d/c") == OFFSETS
     assert checkpoints.read_offsets(disk, "/d/other") == {}
+    disk.write_file_durably("/d/new", b"")
+    assert checkpoints.read_offsets(disk, "/d/new") == {}, "Kafka's own, before its first checkpoint"
 
 
-@pytest.mark.parametrize("data", [b"1\n0\n", b"0\n2\na 0 5\n", b"0\nx\n", b"0\n1\na 0\n", b"\xff\n"])
+@pytest.mark.parametrize("data", [b"0\n", b"1\n0\n", b"0\n2\na 0 5\n", b"0\nx\n", b"0\n1\na 0\n", b"\xff\n"])
 def test_a_damaged_checkpoint_is_an_error(data: bytes) -> None:
     disk = make_disk()
     disk.write_file_durably("/d/c", data)

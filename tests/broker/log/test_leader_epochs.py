@@ -58,6 +58,24 @@ def test_the_file_is_kafkas() -> None:
     assert not found.dirty
 
 
+def test_every_beginning_of_the_file_is_damaged() -> None:
+    disk = SimulatedDisk()
+    disk.mkdir("/d")
+    whole = LeaderEpochs([(0, 0), (2, 17)]).encode()
+    for size_bytes in range(len(whole)):
+        disk.write_file_durably("/d/leader-epoch-checkpoint", whole[:size_bytes])
+        assert leader_epochs.read(disk, "/d") is None
+
+
+def test_no_epochs_are_something_else_than_no_file() -> None:
+    disk = SimulatedDisk()
+    disk.mkdir("/d")
+    disk.write_file_durably("/d/leader-epoch-checkpoint", LeaderEpochs().encode())
+    found = leader_epochs.read(disk, "/d")
+    assert found is not None
+    assert found.entries() == []
+
+
 @given(st.binary(max_size=20))
 def test_damage_is_seen(data: bytes) -> None:
     disk = SimulatedDisk()

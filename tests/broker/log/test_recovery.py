@@ -246,13 +246,14 @@ def test_a_damaged_snapshot_is_replaced_by_an_older_one_and_replay() -> None:
     assert log.producers.state() == expected
 
 
-def test_a_damaged_epoch_file_is_rebuilt_from_the_records() -> None:
+@pytest.mark.parametrize("left", [b"0\n9\n", b"0\n", b""])
+def test_a_damaged_epoch_file_is_rebuilt_from_the_records(left: bytes) -> None:
     disk = SimulatedDisk()
     log = open_log(disk)
     for epoch in (0, 0, 3, 3, 4):
         append(log, batch_of(2), leader_epoch=epoch)
     log.close()
-    data_of(disk, "/t-0/leader-epoch-checkpoint")[:] = b"0\n9\n"
+    data_of(disk, "/t-0/leader-epoch-checkpoint")[:] = left
     for clean in (True, False):
         log = open_log(disk.after_kill(), clean=clean, recovery_point=10)
         assert log.epochs.entries() == [(0, 0), (3, 4), (4, 8)]
