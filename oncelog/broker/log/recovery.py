@@ -46,12 +46,14 @@ def load(log: PartitionLog, clean: bool, recovery_point: int, log_start_offset: 
     disk = log.disk
     if not disk.exists(log.directory):
         disk.mkdir(log.directory)
-        log.dirty_directories.add(os.path.dirname(log.directory))
     sizes = segment_swap.finish_interrupted(disk, log.directory, disk.file_sizes(log.directory))
     _load_topic_id(log, sizes)
     log.snapshot_offsets = offsets_with_suffix(sizes, SNAPSHOT)
     log.log_start_offset = log_start_offset
     log.segments = SegmentList(_load_segments(log, sizes, now_ms))
+    if recovery_point == 0 or not log.segments.size_bytes:
+        # Whoever made the directory may have died before a flush made its name durable.
+        log.dirty_directories.add(os.path.dirname(log.directory))
     epochs = leader_epochs.read(disk, log.directory)
     log.epochs = LeaderEpochs() if epochs is None else epochs
     recovered = False

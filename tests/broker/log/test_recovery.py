@@ -259,6 +259,31 @@ def test_a_damaged_epoch_file_is_rebuilt_from_the_records(left: bytes) -> None:
         assert log.epochs.entries() == [(0, 0), (3, 4), (4, 8)]
 
 
+@pytest.mark.parametrize(("clean", "unflushed_count"), [(False, 0), (False, 1), (True, 0)])
+def test_a_directory_that_a_killed_process_made_is_there_to_stay(clean: bool, unflushed_count: int) -> None:
+    made = SimulatedDisk()
+    log = open_log(made)
+    for _ in range(unflushed_count):
+        append(log, batch_of())
+    if clean:
+        log.close()
+    disk = made.after_kill()
+    log = open_log(disk, clean=clean)
+    append(log, batch_of(2))
+    log.flush()
+    for seed in range(10):
+        left = disk.after_power_cut(random.Random(seed))
+        assert read_all(open_log(left, recovery_point=log.recovery_point)) == read_all(log)
+
+
+def test_a_log_that_was_flushed_does_not_sync_the_directory_above_it() -> None:
+    disk, log, _ = filled(2)
+    log.close()
+    log = open_log(disk, clean=True, recovery_point=log.recovery_point)
+    append(log, batch_of())
+    assert "/" not in log.dirty_directories
+
+
 def test_epochs_of_lost_records_are_forgotten() -> None:
     disk = SimulatedDisk()
     log = open_log(disk)
