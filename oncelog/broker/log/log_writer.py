@@ -272,14 +272,18 @@ class LogWriter:
         """Puts a batch that has its offsets at the end of the log, in a new segment if need be."""
         segment = self.active
         config = self.config
-        if last_offset - segment.base_offset > RELATIVE_OFFSET_MAX or (
-            segment.size_bytes
-            and (
-                segment.size_bytes > config.segment_bytes - size
-                or segment.waited_ms(now_ms, timestamp) > config.segment_ms - config.segment_jitter_ms
-                or segment.is_index_full(config.segment_index_bytes)
+        try:
+            is_full = last_offset - segment.base_offset > RELATIVE_OFFSET_MAX or (
+                segment.size_bytes
+                and (
+                    segment.size_bytes > config.segment_bytes - size
+                    or segment.waited_ms(now_ms, timestamp) > config.segment_ms - config.segment_jitter_ms
+                    or segment.is_index_full(config.segment_index_bytes)
+                )
             )
-        ):
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error}") from error
+        if is_full:
             self.roll(first_offset, now_ms)
             segment = self.active
         if leader_epoch > self.epochs.latest:

@@ -132,9 +132,9 @@ class Segment:
         written = self.disk.pwrite(self.file(), data, position)
         if written != size:
             self.disk.pwrite_all(self._fd, memoryview(data)[written:], position + written)
-        self.size_bytes = position + size
         self.dirty = True
         self.note_batch(position, size, last_offset, timestamp, index_interval)
+        self.size_bytes = position + size
 
     def note_batch(self, position: int, size: int, last_offset: int, timestamp: int, index_interval: int) -> None:
         """Indexes a batch that is in the file at `position`."""
@@ -153,8 +153,9 @@ class Segment:
         self.bytes_since_index += size
 
     def undo_write(self) -> None:
-        """Cuts off what a failed write left behind the end."""
-        self.disk.truncate(self.file(), self.size_bytes)
+        """Cuts off what a failed write left behind the end: nothing, if the file could not even be opened."""
+        if self._fd >= 0:
+            self.disk.truncate(self._fd, self.size_bytes)
 
     # -- when to begin the next one --------------------------------------------------------------------------
 
@@ -176,10 +177,12 @@ class Segment:
         if self._first_timestamp is None:
             if self.size_bytes == 0:
                 return NO_TIMESTAMP
-            for _, header in iter_headers(self.disk, self.file(), 0, self.size_bytes):
-                self._first_timestamp = header.max_timestamp
-                break
-        return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
+            try:
+                _, header = next(iter_headers(self.disk, self.file(), 0, self.size_bytes))
+            except CorruptBatch as error:
+                raise self.damaged() from error
+            self._first_timestamp = header.max_timestamp
+        return self._first_timestamp
 
     @property
     def largest_timestamp(self) -> int:

@@ -65,6 +65,8 @@ class TimeIndex:
         if not self.file_count:
             return NO_TIMESTAMP, self.base_offset
         timestamp, relative = entry_file.read_entry(self.disk, self.path, ENTRY, self.file_count - 1)
+        # What opens a segment asks for it, so that no append has to read a file after it has written its batch.
+        self._last_timestamp = timestamp
         return timestamp, self.base_offset + relative
 
     def floor(self, timestamp: int) -> int:

@@ -90,7 +90,8 @@ class SimulatedDisk(Disk):
         self.file_time_ms = 0
         """When any file was last modified, as far as this disk is concerned."""
         self.failures: dict[str, list[int]] = {}
-        """Per kind of call the errnos of the next calls; 0 means that one succeeds."""
+        """Per kind of call the errnos of the next calls; 0 means that one succeeds. Besides the kinds that change
+        something there are `pread` and, per suffix of a file that exists, `open .log` and the like."""
 
     # -- control ---------------------------------------------------------------------------------------------
 
@@ -104,6 +105,9 @@ class SimulatedDisk(Disk):
         if len(self.calls) == self.crash_at:
             self.crashed = True
             raise SimulatedCrash
+        self._maybe_fail(kind)
+
+    def _maybe_fail(self, kind: str) -> None:
         queue = self.failures.get(kind)
         if queue:
             code = queue.pop(0)
@@ -150,6 +154,8 @@ class SimulatedDisk(Disk):
             self._step("create")
             file = File()
             self._change_name(os.path.dirname(path), _Link(path, file))
+        else:
+            self._maybe_fail(f"open {os.path.splitext(path)[1]}")
         self.next_fd += 1
         self.descriptors[self.next_fd] = file
         return self.next_fd
@@ -163,6 +169,7 @@ class SimulatedDisk(Disk):
         return self.next_fd
 
     def pread(self, fd: int, size_bytes: int, position: int) -> bytes:
+        self._maybe_fail("pread")
         return bytes(self.descriptors[fd].data[position : position + size_bytes])
 
     def sendfile(self, socket_fd: int, fd: int, position: int, size_bytes: int) -> int:

@@ -174,6 +174,53 @@ def test_a_write_that_cannot_be_undone_ends_the_log() -> None:
         log.begin_flush()
 
 
+@pytest.mark.parametrize("kind", ["open .timeindex", "open .log", "pread"])
+def test_a_batch_is_there_once_though_a_file_could_not_be_read_after_a_restart(kind: str) -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    for i in range(3):
+        append(log, batch_of(2, timestamp=NOW + i))
+    log.close()
+    log = open_log(disk, clean=True, recovery_point=6)
+    log.active.close_file()
+    disk.fail(kind, errno.EIO)
+    batch = batch_of(2, timestamp=NOW + 9, producer_id=1, epoch=0, sequence=0)
+    with suppress(KafkaError):
+        append(log, bytearray(batch))
+    # Sent again, whether it was refused or not.
+    append(log, batch)
+    assert [read_header(batch).base_offset for batch in read_all(log)] == [0, 2, 4, 6]
+    assert log.size_bytes == disk.file_sizes("/t-0")["00000000000000000000.log"]
+    log.flush()
+    assert read_all(open_log(disk.after_kill())) == read_all(log)
+
+
+def test_a_file_that_cannot_be_opened_refuses_a_batch_and_no_more() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    append(log, batch_of())
+    log.active.close_file()
+    # Twice: there is nothing to undo, so it must not be opened for that.
+    disk.fail("open .log", errno.EMFILE, errno.EMFILE)
+    assert refused(append, log, batch_of()) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert refused(append, log, batch_of()) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert append(log, batch_of()).first_offset == 1
+
+
+def test_a_first_batch_that_is_damaged_is_told_as_such() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    for _ in range(3):
+        append(log, batch_of(2))
+    log.close()
+    log = open_log(disk, clean=True, recovery_point=6)
+    file = disk.names["/t-0/00000000000000000000.log"]
+    assert file is not None
+    file.data[16] = 9
+    with pytest.raises(StorageError, match="is damaged"):
+        append(log, batch_of())
+
+
 @pytest.mark.parametrize("kind", ["create", "pwrite"])
 @pytest.mark.parametrize("nth", range(4))
 def test_a_full_disk_while_rolling(kind: str, nth: int) -> None:
