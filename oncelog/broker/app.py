@@ -169,7 +169,7 @@ class BrokerApp:
         config = self.config
         directory = config.data_dir
         self._make_private(directory)
-        self._logs = logs = LogManager.open(directory, self._log_config, self._disk, open_files_max=_open_files_max())
+        self._logs = logs = LogManager.open(directory, self._log_config, self._disk, open_files_max=self._share_files())
         self._store = await SqliteStore.open(os.path.join(directory, METADATA_FILE))
         metadata = MetadataRuntime(self._store, self._metadata_lost)
         self._services = services = Services(
@@ -216,6 +216,15 @@ class BrokerApp:
             os.makedirs(directory, mode=0o700, exist_ok=True)
         except FileExistsError:
             raise StorageError(f"{directory} is not a directory; choose another with --data") from None
+
+    def _share_files(self) -> int:
+        """How many files of logs may be open: half of what the system allows. Connections leave them alone."""
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft == resource.RLIM_INFINITY:
+            return _OPEN_FILES_MAX
+        log_files_max = min(soft // 2, _OPEN_FILES_MAX)
+        self._connection_limits.leave_descriptors(soft, log_files_max)
+        return log_files_max
 
     def make_dispatcher(self, services: Services) -> Dispatcher:
         return Dispatcher(services)
@@ -284,12 +293,6 @@ class BrokerApp:
 
     def _with_port(self, address: ListenerAddress, listener: Listener) -> tuple[str, int]:
         return address.host, address.port or listener.port
-
-
-def _open_files_max() -> int:
-    """Half of what the system allows the process: connections need the rest."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else min(soft // 2, _OPEN_FILES_MAX)
 
 
 def _connection_settings(config: BrokerConfig) -> tuple[int, int, dict[str, int], int]:

@@ -119,7 +119,7 @@ NETWORK = (
         INT_MAX,
         at_least(0),
         CLUSTER_WIDE,
-        "The number of connections that may be open at once.",
+        "The number of connections that may be open at once; fewer where the limit of open files (ulimit -n) is low.",
     ),
     K(
         "max.connections.per.ip",

@@ -140,12 +140,10 @@ class PartitionLog(LogWriter):
         if not (self.holds_files_to_sync or self.dirty_paths or self.dirty_directories):
             self.recovery_point = self.end_offset
             return None
-        ticket = FlushTicket(self.disk, self.end_offset, [], sorted(self.dirty_directories))
+        ticket = FlushTicket(self.disk, self.end_offset, self.dirty_paths, sorted(self.dirty_directories))
         try:
             for segment in self.dirty_segments:
                 self._gather(segment.file(), ticket)
-            for path in self.dirty_paths:
-                ticket.fds.append(self.disk.open(path))
         except OSError as error:
             ticket.release()
             raise StorageError(f"{self.directory} cannot be flushed: {error}") from error
@@ -176,9 +174,16 @@ class PartitionLog(LogWriter):
                 raise
 
     def complete_flush(self, ticket: FlushTicket) -> int:
-        """Takes note of a ticket that has run; returns the flushed offset. A failed one ends the log."""
+        """Takes note of a ticket that has run; returns the flushed offset. A failed one ends the log.
+
+        One that lacked descriptors moves nothing: the next flush does what it has left.
+        """
         assert ticket is self.ticket, "not the flush that is under way"
         self.ticket = None
+        if ticket.lacks_descriptors:
+            self.dirty_paths += [path for path in ticket.paths if path not in self.dirty_paths]
+            self.dirty_directories.update(ticket.directories)
+            return self.recovery_point
         if ticket.error is not None:
             self.go_offline(f"a sync failed: {ticket.error}")
         self.check_online()
@@ -191,7 +196,10 @@ class PartitionLog(LogWriter):
         if ticket is None:
             return self.recovery_point
         ticket.run()
-        return self.complete_flush(ticket)
+        flushed_offset = self.complete_flush(ticket)
+        if ticket.lacks_descriptors:
+            raise StorageError(f"{self.directory} cannot be flushed: {ticket.error}")
+        return flushed_offset
 
     # -- removing --------------------------------------------------------------------------------------------
 

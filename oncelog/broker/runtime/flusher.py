@@ -76,6 +76,8 @@ class Flusher:
         self._done: deque[_Done] = deque()
         self._waking = False
         self._threads: list[Thread] = []
+        self._lacks_descriptors = False
+        """Whether the last ticket did: said once, not for every one."""
 
     def mark_dirty(self, partition: Flushed, *, awaited: bool = False) -> None:
         """The partition's log has to be made durable, soon or at once."""
@@ -204,7 +206,11 @@ class Flusher:
             if error is not None:
                 raise error
             partition.log.complete_flush(ticket)
-            partition.flushed()
+            if ticket.lacks_descriptors:
+                self._try_again(partition)
+            else:
+                self._lacks_descriptors = False
+                partition.flushed()
         except StorageError as failure:
             logger.error("%s", failure)
             partition.failed(failure)
@@ -212,6 +218,17 @@ class Flusher:
             # Whoever waits for the other partitions of the round must not wait for ever.
             logger.exception("%s: a bug of ours while flushing", partition.log.directory)
             partition.failed(StorageError(f"{partition.log.directory} could not be flushed: {bug!r}"))
+
+    def _try_again(self, partition: Flushed) -> None:
+        """In a moment, in which others may give back a descriptor; acks wait for it."""
+        if not self._lacks_descriptors:
+            self._lacks_descriptors = True
+            logger.error(
+                "%s waits for a file descriptor to be flushed: all that the system allows are in use; "
+                "raise the limit (ulimit -n) or lower max.connections",
+                partition.log.directory,
+            )
+        self.mark_dirty(partition)
 
     def _end_round(self) -> None:
         if self._under_way_count:

@@ -4,16 +4,30 @@ their unfinished requests may take."""
 from __future__ import annotations
 
 import logging
+import sys
 from collections import Counter
 from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
 
 UNLIMITED = -1
+DESCRIPTORS_RESERVED_MAX = 64
+"""For what is neither a connection nor a segment: the metadata, a flush under way, files that are open for a moment."""
+COUNT_MIN = 8
+"""As many connections are allowed however few descriptors there are."""
+
+
+def count_for(descriptors_max: int, log_files_max: int) -> int:
+    """How many connections leave the log and the rest of the broker the descriptors that they need."""
+    reserved = min(descriptors_max // 4, DESCRIPTORS_RESERVED_MAX)
+    return max(descriptors_max - log_files_max - reserved, COUNT_MIN)
 
 
 class ConnectionLimits:
     """Counts open connections against `max.connections`, `max.connections.per.ip` and a rate.
+
+    They are also counted against the system's limit of open files, should that be lower: a log that finds no
+    descriptor cannot make records durable, and one client more is not worth that.
 
     A connection over a limit is accepted and closed at once, which is the only way to tell its peer.
     """
@@ -30,6 +44,12 @@ class ConnectionLimits:
         self._count_by_host: Counter[str] = Counter()
         self._second = 0
         self._created_in_second = 0
+        self._descriptors_max = self._count_for_descriptors = sys.maxsize
+
+    def leave_descriptors(self, descriptors_max: int, log_files_max: int) -> None:
+        """The process may have so many descriptors, and so many of them are the log's."""
+        self._descriptors_max = descriptors_max
+        self._count_for_descriptors = count_for(descriptors_max, log_files_max)
 
     def update(
         self, count_max: int, count_per_host_max: int, overrides: dict[str, int], created_per_second_max: int
@@ -58,6 +78,11 @@ class ConnectionLimits:
     def _refusal(self, host: str, now_seconds: float) -> str | None:
         if self._count >= self._count_max:
             return f"max.connections={self._count_max} are open"
+        if self._count >= self._count_for_descriptors:
+            return (
+                f"{self._count} are open, and the rest of the {self._descriptors_max} files that the system allows "
+                "are for the log; raise that limit (ulimit -n), or set max.connections to what is meant to be enough"
+            )
         host_max = self._overrides.get(host, self._count_per_host_max)
         if self._count_by_host[host] >= host_max:
             return f"max.connections.per.ip={host_max} are open from this address"

@@ -138,6 +138,37 @@ def test_a_log_is_flushed_when_no_descriptor_is_left(monkeypatch: pytest.MonkeyP
         log.flush()
 
 
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+@pytest.mark.parametrize("lacking", ["open", "fsync_dir"])
+def test_what_needs_a_descriptor_waits_for_the_next_flush(
+    lacking: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    append(log, batch_of(2))
+    ticket = log.begin_flush()
+    assert ticket is not None
+    with monkeypatch.context() as patch:
+
+        def refuse(*_: object, **__: object) -> int:
+            raise OSError(code, "Too many open files")
+
+        patch.setattr(disk, lacking, refuse)
+        ticket.run()
+        assert ticket.lacks_descriptors
+        append(log, batch_of(2))
+        assert log.complete_flush(ticket) == 0, "its names are not on disk"
+        with pytest.raises(StorageError, match="Too many open files"):
+            log.flush()
+    assert log.flush() == 4
+    assert not log.dirty_paths
+    assert not log.dirty_directories
+    for seed in range(10):
+        left = disk.after_power_cut(random.Random(seed))
+        assert read_all(open_log(left, recovery_point=4)) == read_all(log)
+    assert len(disk.descriptors) == len(log.files)
+
+
 def test_a_ticket_tells_its_size_after_a_truncation() -> None:
     log = open_log(SimulatedDisk())
     append(log, batch_of(2))

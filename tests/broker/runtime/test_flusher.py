@@ -24,6 +24,7 @@ class FakeTicket:
     def run(self) -> None:
         self._log.gate.wait()
         self._log.runs += 1
+        self.lacks_descriptors = self._log.runs <= self._log.lacking_runs
 
 
 class FakeLog:
@@ -33,6 +34,7 @@ class FakeLog:
         self.gate = threading.Event()
         self.gate.set()
         self.runs = 0
+        self.lacking_runs = 0
         self.failure: Exception | None = None
         self.refusal: StorageError | None = None
         self.is_under_way = False
@@ -215,3 +217,18 @@ async def test_large_rounds_have_a_pace_of_their_own(size_bytes: int) -> None:
     await flusher.drain()
     flusher.close()
     assert (threads == [threading.current_thread()]) is (size_bytes < LARGE_BYTES)
+
+
+async def test_a_flush_that_lacked_descriptors_is_tried_again(
+    flusher: Flusher, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition, neighbour = FakePartition(), FakePartition()
+    partition.log.lacking_runs = 3
+    flusher.mark_dirty(partition, awaited=True)
+    await flusher.drain()
+    assert (partition.flushed_count, partition.failures) == (0, [])
+    flusher.mark_dirty(neighbour, awaited=True)
+    while not partition.flushed_count:
+        await asyncio.sleep(0.001)
+    assert (partition.log.runs, partition.flushed_count, neighbour.flushed_count) == (4, 1, 1)
+    assert "fake-0 waits for a file descriptor" in caplog.text
