@@ -58,6 +58,8 @@ class LogManager:
         self._directories: set[TopicPartition] = set()
         self.doomed: list[tuple[int, str]] = []
         """Directories of deleted partitions, with the time to remove them."""
+        self.on_doomed: Callable[[int], None] | None = None
+        """Told that time, when a partition is deleted."""
         self.cleaner_offsets: dict[TopicPartition, int] = {}
         """Up to where each log is compacted; the cleaner moves it, the next checkpoint writes it."""
         self._recovery_points: dict[TopicPartition, int] = {}
@@ -230,7 +232,10 @@ class LogManager:
         """Takes a partition out of service; its files go later. `token` makes the name unique."""
         doomed = self._rename(topic, partition, f".{token}{DELETE_DIRECTORY}")
         if doomed is not None:
-            self.doomed.append((now_ms + self.config_for(topic).file_delete_delay_ms, doomed))
+            when_ms = now_ms + self.config_for(topic).file_delete_delay_ms
+            self.doomed.append((when_ms, doomed))
+            if self.on_doomed is not None:
+                self.on_doomed(when_ms)
 
     def set_aside(self, topic: str, partition: int, *, token: str) -> str | None:
         """Takes a partition out of service and keeps its files under another name, which is returned."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK_MS_MAX = 60_000
-"""Jobs whose next date may come nearer by a change of settings look at least this often."""
+"""Jobs whose next date may come nearer without their being told look at least this often."""
 FLUSH_LOOK_MS_MIN = 100
 FLUSHES_AT_ONCE = 16
 RETRY_MS = 10_000
@@ -67,6 +67,10 @@ class Housekeeping:
         """Topics of which it is not known when their unopened partitions are due; None for all."""
         self._unflushed: dict[Partition, tuple[int, int]] = {}
         """Recovery points that were behind at the last look, and since when."""
+        self._removal_ms = 0
+        """When files are removed next."""
+        self._earlier_removal = asyncio.Event()
+        """Set when that is not early enough."""
 
     def start(self) -> None:
         config = self._services.config
@@ -81,6 +85,8 @@ class Housekeeping:
         if config.bool("log.cleaner.enable"):
             jobs.append(("compaction", self.clean, config.int("log.cleaner.backoff.ms")))
         self._services.metadata.subscribe(self._image_changed)
+        self._removal_ms = self._clock.now_ms() + delay_ms
+        self._services.logs.on_doomed = self._doomed
         self._tasks = [
             asyncio.create_task(self._repeat(name, job, first_ms), name=f"housekeeping: {name}")
             for name, job, first_ms in jobs
@@ -99,7 +105,10 @@ class Housekeeping:
 
     async def _repeat(self, name: str, job: Job, delay_ms: int) -> None:
         while True:
-            await self._clock.sleep(delay_ms / 1000)
+            if job == self.remove_files:
+                await self._sleep_until_doomed(delay_ms)
+            else:
+                await self._clock.sleep(delay_ms / 1000)
             try:
                 delay_ms = await job()
             except (StorageError, OSError) as error:
@@ -126,6 +135,7 @@ class Housekeeping:
         opened = list(self._services.logs.logs.values())
         await in_slices(self._clock, opened, partial(guarded, retain_unless_cleaned))
         await self._open_due(now_ms, retain_unless_cleaned)
+        self._earlier_removal.set()
         return self._services.config.int("log.retention.check.interval.ms")
 
     async def remove_files(self) -> int:
@@ -133,15 +143,17 @@ class Housekeeping:
 
         logs = self._services.logs
         now_ms = self._clock.now_ms()
+        self._earlier_removal.clear()
         doomed = doomed_files.take(logs, now_ms)
+        next_ms = LOOK_MS_MAX if doomed.next_ms is None else min(doomed.next_ms - now_ms, LOOK_MS_MAX)
+        self._removal_ms = now_ms + next_ms
         if doomed.files or doomed.directories:
             await self._worker.run(partial(doomed_files.remove, logs.disk, doomed))
             logger.info(
                 "removed the files of %d deleted segments and the directories of %d deleted partitions",
                 *(len(doomed.files) // len(SEGMENT_SUFFIXES), len(doomed.directories)),
             )
-        next_ms = LOOK_MS_MAX if doomed.next_ms is None else doomed.next_ms - now_ms
-        return min(next_ms, LOOK_MS_MAX)
+        return next_ms
 
     async def expire_producers(self) -> int:
         now_ms = self._clock.now_ms()
@@ -182,10 +194,25 @@ class Housekeeping:
 
     async def clean(self) -> int:
         if await self._cleaning.clean_dirtiest():
+            self._earlier_removal.set()
             return 0
         return self._services.config.int("log.cleaner.backoff.ms")
 
     # -- how they are done -----------------------------------------------------------------------------------
+
+    def _doomed(self, when_ms: int) -> None:
+        if when_ms < self._removal_ms:
+            self._earlier_removal.set()
+
+    async def _sleep_until_doomed(self, delay_ms: int) -> None:
+        """As the clock's sleep, unless something is deleted whose files are due before it ends."""
+        sleep = asyncio.ensure_future(self._clock.sleep(delay_ms / 1000))
+        earlier = asyncio.ensure_future(self._earlier_removal.wait())
+        try:
+            await asyncio.wait((sleep, earlier), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleep.cancel()
+            earlier.cancel()
 
     async def _write_checkpoints(self) -> None:
         async with self._checkpointing:

@@ -143,6 +143,11 @@ class World:
     async def run_for(self, duration_ms: int) -> None:
         await self.clock.run_for(duration_ms, self.job_count)
 
+    async def asleep_until(self, due_ms: int) -> None:
+        """Waits until some job sleeps up to that time."""
+        while not any(when_ms == due_ms and not future.done() for when_ms, _, future in self.clock.sleepers):
+            await asyncio.sleep(0.0005)
+
     async def restart(self) -> None:
         await self.housekeeping.stop()
         await self.flusher.drain()

@@ -83,6 +83,54 @@ async def test_directories_of_deleted_partitions_go_after_the_delay(world: World
     assert not (world.root / "t-0.abc-delete").exists()
 
 
+class TestAShortDelay:
+    """Files go when `file.delete.delay.ms` is over, not at the next look of a minute."""
+
+    async def test_of_a_deleted_partition(self, world: World) -> None:
+        world.config = world.config.replace(file_delete_delay_ms=5000)
+        for index in range(2):
+            world.write(index=index)
+        await world.flusher.drain()
+        world.start()
+        await world.run_for(MINUTE_MS)
+        world.logs.delete("t", 0, token="abc", now_ms=world.clock.time_ms)
+        await world.asleep_until(world.clock.time_ms + 5000)
+        world.clock.time_ms += 1000
+        world.logs.delete("t", 1, token="abc", now_ms=world.clock.time_ms)
+        await world.run_for(3999)
+        assert (world.root / "t-0.abc-delete").exists()
+        await world.run_for(1)
+        assert not (world.root / "t-0.abc-delete").exists()
+        await world.run_for(999)
+        assert (world.root / "t-1.abc-delete").exists()
+        await world.run_for(1)
+        assert not (world.root / "t-1.abc-delete").exists()
+
+    async def test_of_no_time(self, world: World) -> None:
+        world.config = world.config.replace(file_delete_delay_ms=0)
+        for index in range(3):
+            world.write(index=index)
+        await world.flusher.drain()
+        world.start()
+        await world.run_for(MINUTE_MS)
+        for index in range(3):
+            world.logs.delete("t", index, token="abc", now_ms=world.clock.time_ms)
+        while list(world.root.glob("t-*")):
+            await asyncio.sleep(0.001)
+        assert world.clock.time_ms == START_MS + MINUTE_MS
+
+    async def test_of_expired_segments(self, world: World) -> None:
+        world.config = world.config.replace(retention_bytes=0, file_delete_delay_ms=0)
+        world.start()
+        await world.run_for(MINUTE_MS)
+        log = world.write(count=20)
+        await world.flusher.drain()
+        await world.run_for(5 * MINUTE_MS - 30_000)
+        assert log.log_start_offset == 20
+        while any(name.endswith(".deleted") for name in world.names()):
+            await asyncio.sleep(0.001)
+
+
 class TestPartitionsThatNobodyOpens:
     async def fill(self, world: World, count: int) -> None:
         for index in range(count):
