@@ -45,7 +45,7 @@ class FlushTicket:
         return self.error is not None and self.error.errno in (errno.EMFILE, errno.ENFILE)
 
     def run(self) -> None:
-        """Syncs everything; a failure is kept for `complete_flush` and never retried."""
+        """Syncs everything; a failure is kept for `complete_flush`. A sync that failed is never retried."""
         try:
             for fd in self.fds:
                 self.disk.fdatasync(fd)

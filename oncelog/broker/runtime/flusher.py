@@ -205,6 +205,9 @@ class Flusher:
         try:
             if error is not None:
                 raise error
+            if partition.log.ticket is not ticket:
+                # Its topic was deleted meanwhile, and whoever waited was told.
+                return
             partition.log.complete_flush(ticket)
             if ticket.lacks_descriptors:
                 self._try_again(partition)

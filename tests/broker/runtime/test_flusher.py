@@ -37,17 +37,17 @@ class FakeLog:
         self.lacking_runs = 0
         self.failure: Exception | None = None
         self.refusal: StorageError | None = None
-        self.is_under_way = False
+        self.ticket: FakeTicket | None = None
 
     def begin_flush(self) -> FakeTicket:
         if self.refusal is not None:
             raise self.refusal
-        assert not self.is_under_way
-        self.is_under_way = True
-        return FakeTicket(self)
+        assert self.ticket is None
+        self.ticket = FakeTicket(self)
+        return self.ticket
 
     def complete_flush(self, _: FakeTicket) -> None:
-        self.is_under_way = False
+        self.ticket = None
         if self.failure is not None:
             raise self.failure
 

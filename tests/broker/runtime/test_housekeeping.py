@@ -83,6 +83,26 @@ async def test_directories_of_deleted_partitions_go_after_the_delay(world: World
     assert not (world.root / "t-0.abc-delete").exists()
 
 
+async def test_a_partition_is_deleted_while_it_is_flushed(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    def sync(fd: int) -> None:
+        begun.set()
+        gate.wait()
+
+    monkeypatch.setattr(world.disk, "fdatasync", sync)
+    world.write()
+    while not begun.is_set():
+        await asyncio.sleep(0.001)
+    world.partitions.opened.pop(("t", 0)).close()
+    world.logs.delete("t", 0, token="abc", now_ms=world.clock.time_ms)
+    gate.set()
+    await world.flusher.drain()
+    assert caplog.messages == []
+
+
 class TestAShortDelay:
     """Files go when `file.delete.delay.ms` is over, not at the next look of a minute."""
 
