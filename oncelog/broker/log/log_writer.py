@@ -220,6 +220,8 @@ class LogWriter:
         self.check_online()
         producers = self.producers
         producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version=transaction_version)
+        if not commit:
+            self.prepare_for_abort()
         marker = EndTxnMarker(ControlType.COMMIT if commit else ControlType.ABORT, coordinator_epoch)
         offset = self.end_offset
         batch = build_marker_batch(
@@ -237,6 +239,13 @@ class LogWriter:
         self.write_batch(batch, len(batch), offset, offset, now_ms, leader_epoch, now_ms)
         self.apply_control(read_header(batch), marker, now_ms)
         return AppendResult(offset, offset, log_append_time, self.log_start_offset, False, len(batch))
+
+    def prepare_for_abort(self) -> None:
+        """Reads the index that it is added to: once the marker is written, nothing of what it does may fail."""
+        try:
+            self.active.load_aborted()
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error}") from error
 
     def apply_control(self, header: BatchHeader, marker: EndTxnMarker, now_ms: int) -> None:
         """Takes note of a marker that is in the active segment: the transaction ends, an abort is indexed."""

@@ -26,6 +26,8 @@ def append(log: PartitionLog, records: memoryview, now_ms: int) -> AppendResult:
     size_bytes = 0
     for header, batch in batches:
         size = len(batch)
+        if header.is_control:
+            log.prepare_for_abort()
         log.write_batch(
             batch,
             size,

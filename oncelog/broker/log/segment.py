@@ -251,6 +251,9 @@ class Segment:
     @property
     def aborted(self) -> list[AbortedTxn]:
         """Transactions that were aborted by a marker in this segment, by the marker's offset."""
+        return self.load_aborted()
+
+    def load_aborted(self) -> list[AbortedTxn]:
         if self._aborted is None:
             try:
                 self._aborted = txn_index.decode(self.disk.read_file(self.path(TXN_INDEX)))

@@ -274,6 +274,25 @@ def test_markers_complete_transactions() -> None:
     assert log.end_offset == 4
 
 
+def test_an_abort_whose_index_cannot_be_read_is_refused_as_a_whole() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    abort = {"producer_id": 1, "producer_epoch": 0, "commit": False, "coordinator_epoch": 0, "leader_epoch": 0}
+    append(log, batch_of(2, producer_id=1, epoch=0, sequence=0, transactional=True))
+    log.append_marker(**abort, now_ms=NOW)
+    log.close()
+    log = open_log(disk, clean=True, recovery_point=3)
+    append(log, batch_of(1, producer_id=1, epoch=0, sequence=2, transactional=True))
+    disk.fail("open .txnindex", errno.EMFILE)
+    assert refused(log.append_marker, **abort, now_ms=NOW) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (log.end_offset, log.is_offline) == (4, False)
+    # The coordinator tries again.
+    log.append_marker(**abort, now_ms=NOW)
+    log.update_high_watermark(log.end_offset)
+    assert log.last_stable_offset == log.end_offset == 5
+    assert log.aborted_transactions(0, 5) == [(1, 0, 2, 3), (1, 3, 4, 5)]
+
+
 def test_verification_is_demanded_if_configured() -> None:
     log = open_log(SimulatedDisk(), config=CONFIG.replace(transaction_verification=True))
     batch = batch_of(producer_id=1, epoch=0, sequence=0, transactional=True)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+
 import pytest
 from log_helpers import NOW, append, batch_of, open_log, read_all
 from simulated_disk import SimulatedDisk
@@ -49,3 +51,26 @@ def test_damage_is_not_replicated() -> None:
         log.append_replicated(good + bad, now_ms=NOW)
     assert raised.value.code == ErrorCode.CORRUPT_MESSAGE
     assert log.end_offset == 0
+
+
+def test_an_abort_whose_index_cannot_be_read_is_refused_as_a_whole() -> None:
+    leader = open_log(SimulatedDisk())
+    for i in range(2):
+        append(leader, batch_of(2, producer_id=1, epoch=0, sequence=2 * i, transactional=True))
+        leader.append_marker(
+            producer_id=1, producer_epoch=0, commit=False, coordinator_epoch=0, leader_epoch=0, now_ms=NOW
+        )
+    batches = read_all(leader)
+    disk = SimulatedDisk()
+    follower = open_log(disk)
+    follower.append_replicated(b"".join(batches[:2]), now_ms=NOW)
+    follower.close()
+    follower = open_log(disk, clean=True, recovery_point=3)
+    follower.append_replicated(batches[2], now_ms=NOW)
+    disk.fail("open .txnindex", errno.EMFILE)
+    with pytest.raises(KafkaError):
+        follower.append_replicated(batches[3], now_ms=NOW)
+    follower.append_replicated(batches[3], now_ms=NOW)
+    assert read_all(follower) == batches
+    assert not follower.producers.ongoing
+    assert follower.aborted_transactions(0, 6) == leader.aborted_transactions(0, 6)

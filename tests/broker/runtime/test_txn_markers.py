@@ -42,17 +42,22 @@ def disk(tmp_path: Path) -> SimulatedDisk:
     return disk
 
 
-@pytest.fixture
-async def services(tmp_path: Path, disk: SimulatedDisk) -> AsyncIterator[Services]:
+async def start(root: Path, disk: SimulatedDisk, *, flush_on_ack: bool) -> BrokerApp:
     settings = {
-        "log.dirs": str(tmp_path),
+        "log.dirs": str(root),
         "listeners": "PLAINTEXT://127.0.0.1:0",
-        "log.flush.on.ack": "false",
+        "log.flush.on.ack": str(flush_on_ack).lower(),
         "transaction.state.log.num.partitions": "1",
     }
     config = load_config(flags=[Setting(name, value, "the test") for name, value in settings.items()])
     app = BrokerApp(config, disk=disk)
     await app.start()
+    return app
+
+
+@pytest.fixture
+async def services(tmp_path: Path, disk: SimulatedDisk) -> AsyncIterator[Services]:
+    app = await start(tmp_path, disk, flush_on_ack=False)
     await create_topics(app.services, [NewTopic(TOPIC, partition_count=2)])
     await app.services.transactions.leader_of("x")
     yield app.services
@@ -99,6 +104,29 @@ async def test_a_partition_that_takes_no_marker_is_tried_again(
     await ending
     assert stable_offsets(services) == [2, 2]
     assert services.partitions.leader(TOPIC, 0).log.aborted_transactions(0, 9) == []
+
+
+async def test_an_abort_is_tried_again_if_the_index_of_aborts_cannot_be_read_after_a_restart(
+    tmp_path: Path, disk: SimulatedDisk
+) -> None:
+    app = await start(tmp_path, disk, flush_on_ack=True)
+    await create_topics(app.services, [NewTopic(TOPIC, partition_count=2)])
+    await app.services.transactions.leader_of("x")
+    for failures in ([], [errno.EMFILE, errno.EMFILE]):
+        producer = DirectProducer(app.services, "x", 2, TIMEOUT_MS)
+        await producer.init()
+        for partition in range(2):
+            await producer.send(TOPIC, partition, "value")
+        disk.fail("open .txnindex", *failures)
+        await producer.end(False)
+        assert not any(disk.failures.values()), "the failures were met"
+        assert stable_offsets(app.services) == [app.services.partitions.leader(TOPIC, 0).log.end_offset] * 2
+        # Its coordinator goes on, too.
+        await producer.init()
+        await app.stop()
+        disk = disk.after_kill()
+        app = await start(tmp_path, disk, flush_on_ack=True)
+    await app.stop()
 
 
 async def test_a_decision_that_cannot_be_written_is_none(
