@@ -59,12 +59,15 @@ def run_all(options: argparse.Namespace) -> int:
 def run(works: Sequence[tuple[Work, Sequence[Case]]], options: argparse.Namespace, settings: Settings) -> int:
     plans = plan(works, options.peers)
     results = load(options.json) if options.json is not None and options.merge and options.json.exists() else Results()
-    results.machine = machine.describe()
-    results.started = results.started or time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    now = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    if not results.started:
+        results.machine, results.started = machine.describe(), now
+        results.warmup_seconds = settings.warmup_seconds
     began = time.monotonic() - results.minutes * 60
     failed = False
     with Terminal(len(plans)) as terminal:
         for case in Runner(settings, terminal).run(plans):
+            case.run = now
             results.put(case)
             results.minutes = (time.monotonic() - began) / 60
             failed |= case.skipped is not None or any(run.error for run in case.runs.values())

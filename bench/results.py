@@ -34,6 +34,8 @@ class CaseResult:
     params: dict[str, Any] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
     seconds: float = 0.0
+    run: str = ""
+    """When the run began in which it was measured."""
     skipped: str | None = None
 
     def values(self, peer: str, metric: str) -> list[float]:
@@ -54,6 +56,7 @@ class Results:
     machine: dict[str, Any] = field(default_factory=dict)
     started: str = ""
     minutes: float = 0.0
+    warmup_seconds: float = 0.0
     cases: list[CaseResult] = field(default_factory=list)
 
     def of(self, work: str, **params: object) -> list[CaseResult]:

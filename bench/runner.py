@@ -135,6 +135,7 @@ class Runner:
                     prepared[name] = peer
                     pool.leave_alone(name)
                     case.prepare(peer, seconds)
+                    peer.settle()
             for turn in range(turns):
                 # One counted round at least, whatever the time.
                 if deadline is not None and turn > case.warmups and self._clock() > deadline:
@@ -145,6 +146,7 @@ class Runner:
                 with _Failure(result.runs[name]):
                     pool.leave_alone(name)
                     case.finish(peer)
+                    peer.settle()
 
     def _round(
         self, case: Case, pool: Pool, peers: dict[str, Peer], result: CaseResult, turn: int, seconds: float
@@ -157,6 +159,7 @@ class Runner:
             with _Failure(run):
                 pool.leave_alone(name)
                 sample = case.measure(peers[name], turn, seconds)
+                peers[name].settle()
                 if turn >= case.warmups:
                     run.samples.append(sample)
             self._reporter.turn_ends(name)

@@ -25,7 +25,7 @@ def warm_up(peer: Peer, seconds: float) -> None:
     """Produces and consumes for about that long; every peer gets the same."""
     for size in _SIZES:
         with confluent.topic(peer, f"warmup-{size}", 4) as topic:
-            producer = confluent.CountingProducer(peer)
+            producer = confluent.ReportingProducer(peer)
             try:
                 count = confluent.produce_for(producer, topic, size, seconds / len(_SIZES) * 0.7)
             finally:
@@ -51,10 +51,10 @@ def warm_up_transactions(peer: Peer, transactions: int) -> None:
 
 
 def commit(peer: Peer, topic: str, transactional_id: str, count: int) -> None:
-    counting = confluent.CountingProducer(peer, **{"transactional.id": transactional_id, "linger.ms": 0})
+    reporting = confluent.ReportingProducer(peer, **{"transactional.id": transactional_id, "linger.ms": 0})
     try:
-        counting.producer.init_transactions(confluent.TRANSACTION_TIMEOUT_S)
+        reporting.producer.init_transactions(confluent.TRANSACTION_TIMEOUT_S)
         for _ in range(count):
-            confluent.commit_one(counting.producer, topic, bytes(100))
+            confluent.commit_one(reporting.producer, topic, bytes(100))
     finally:
-        counting.close()
+        reporting.close()

@@ -14,7 +14,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  *
  * <p>Arguments: bootstrap servers, transactional id. A line has a topic, the records of a transaction, their bytes, the
  * least number of transactions and the least seconds, between tabs. It is answered by the nanoseconds of each
- * transaction behind "ok", or by what was thrown behind "error".
+ * transaction behind "ok", by "again" if it did not get to its end, or by what was thrown behind "error".
  */
 public class TransactionLoad {
     private static final int RESTARTS_MAX = 3;
@@ -38,6 +38,8 @@ public class TransactionLoad {
                     }
                     producer.close(Duration.ZERO);
                     producer = start(config);
+                    System.out.println("again\t" + error.getMessage());
+                    line = lines.readLine();
                 }
             }
         } catch (Exception error) {

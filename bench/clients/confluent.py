@@ -54,7 +54,9 @@ def create_topic(peer: Peer, name: str, partitions: int, settings: Mapping[str, 
 
 
 def delete_topic(peer: Peer, name: str) -> None:
-    if peer.creates_topics and peer.is_running:
+    if not peer.creates_topics:
+        peer.forget_topic(name)
+    elif peer.is_running:
         admin = _admin(peer)
         for future in admin.delete_topics([name], operation_timeout=60).values():
             future.result(90)
@@ -84,12 +86,11 @@ class Statistics:
         self._latest = json.loads(text)
 
 
-class CountingProducer:
-    """A producer that keeps the errors of deliveries and knows how many Produce requests it has sent."""
+class ReportingProducer:
+    """A producer that keeps the errors of deliveries."""
 
     def __init__(self, peer: Peer, **settings: object) -> None:
         self._errors: list[object] = []
-        self._statistics = Statistics()
         self.producer = Producer(
             {
                 "bootstrap.servers": peer.bootstrap_servers,
@@ -99,7 +100,6 @@ class CountingProducer:
                 "delivery.report.only.error": True,
                 "queue.buffering.max.messages": 1_000_000,
                 "queue.buffering.max.kbytes": 65_536,
-                **self._statistics.settings,
                 **_QUIET,
                 **settings,
             }
@@ -116,21 +116,29 @@ class CountingProducer:
         if left:
             raise ClientError(f"{left} records were not delivered within {FLUSH_TIMEOUT_S:.0f} s")
 
-    def requests(self) -> int:
-        return self._statistics.requests("Produce", self.producer.poll)
-
     def close(self) -> None:
         self.producer.close()
 
 
-def produce_for(counting: CountingProducer, name: str, record_bytes: int, seconds: float) -> int:
+class CountingProducer(ReportingProducer):
+    """One that also knows how many Produce requests it has sent; the statistics interrupt it ten times a second."""
+
+    def __init__(self, peer: Peer, **settings: object) -> None:
+        self._statistics = Statistics()
+        super().__init__(peer, **self._statistics.settings, **settings)
+
+    def requests(self) -> int:
+        return self._statistics.requests("Produce", self.producer.poll)
+
+
+def produce_for(reporting: ReportingProducer, name: str, record_bytes: int, seconds: float) -> int:
     """Records produced in that time and delivered, with the flush at the end."""
-    producer = counting.producer
+    producer = reporting.producer
     chunk = [{"value": os.urandom(record_bytes)} for _ in range(max(1, min(1000, _CHUNK_BYTES // record_bytes)))]
     count = 0
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        queued = producer.produce_batch(name, chunk, on_delivery=counting.fail)
+        queued = producer.produce_batch(name, chunk, on_delivery=reporting.fail)
         count += queued
         if queued < len(chunk):
             # The queue is full: librdkafka has marked those that did not fit.
@@ -139,7 +147,7 @@ def produce_for(counting: CountingProducer, name: str, record_bytes: int, second
             producer.poll(0.005)
         else:
             producer.poll(0)
-    counting.flush()
+    reporting.flush()
     return count
 
 

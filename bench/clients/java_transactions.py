@@ -17,6 +17,10 @@ _JVM = ("-Xms128m", "-Xmx128m", "-XX:+UseSerialGC")
 _LAST_WORDS = 500
 
 
+class OvertakenError(ClientError):
+    """The client's commit has overtaken its record, as it may with any broker; there is a new producer."""
+
+
 class JavaTransactions:
     """One producer with one transactional id, until `close`."""
 
@@ -42,6 +46,8 @@ class JavaTransactions:
             self._process.stdin.write(order + "\n")
             self._process.stdin.flush()
         word, _, rest = self._process.stdout.readline().rstrip("\n").partition("\t")
+        if word == "again":
+            raise OvertakenError(rest)
         if word != "ok":
             said = rest or self._last_words()
             raise ClientError(f"Java's producer has ended: {said}; the broker said: {self._peer.last_words()}")

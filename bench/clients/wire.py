@@ -15,15 +15,17 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from conformance.wire.link import Link, NoAnswer
-from oncelog.protocol.compiler import encode
+from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.compiler import decode, encode
 from oncelog.protocol.headers import encode_request_header
+from oncelog.protocol.messages import response_class
 from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from oncelog.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from oncelog.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.protocol.records.batch import CRC_POSITION, build_batch, compute_crc
 from oncelog.protocol.records.record import Record
-from oncelog.protocol.schema import Message
+from oncelog.protocol.schema import Message, Struct
 
 # Old enough not to need topic ids, new enough for every peer.
 PRODUCE, FETCH, METADATA, LIST_OFFSETS = 7, 11, 7, 5
@@ -130,6 +132,33 @@ def fill(address: str, topic: str, partitions: int, megabytes: float, record_byt
     if after - before != count * per_batch:
         raise WireError(f"{count * per_batch} records were sent to {topic}, and it has {after - before} of them")
     return count * per_batch
+
+
+def check_answers(address: str, frames: Sequence[bytes]) -> None:
+    """Sends each once and looks at the answer: a load only counts answers, and errors are cheap ones."""
+    host, _, port = address.rpartition(":")
+    connection = socket.create_connection((host, int(port)), ANSWER_TIMEOUT_S)
+    with connection, connection.makefile("rb") as answers:
+        for one in frames:
+            connection.sendall(one)
+            (size,) = _SIZE.unpack(answers.read(_SIZE.size))
+            key, version = struct.unpack_from(">hh", one, _SIZE.size)
+            # Behind the correlation id; versions with more in their header are not sent here.
+            answer = decode(response_class(ApiKey(key)), version, answers.read(size), 4)
+            if codes := set(_error_codes(answer)) - {0}:
+                raise WireError(f"{type(answer).__name__} has errors {sorted(codes)}")
+
+
+def _error_codes(value: object) -> Iterator[int]:
+    if isinstance(value, list):
+        for one in value:
+            yield from _error_codes(one)
+    elif isinstance(value, Struct):
+        for field in value.fields():
+            if field.name == "error_code":
+                yield getattr(value, field.name)
+            else:
+                yield from _error_codes(getattr(value, field.name))
 
 
 def drive(

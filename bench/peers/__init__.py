@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bench.peers.apache import Apache, ApacheFlush
 from bench.peers.base import Peer
-from bench.peers.floor import Floor
+from bench.peers.floor import Floor, FloorFsync
 from bench.peers.kfake import Kfake
 from bench.peers.oncelog import Oncelog, OncelogControl, OncelogFsync
 
-PEERS = {peer.name: peer for peer in (Apache, ApacheFlush, Oncelog, OncelogFsync, OncelogControl, Kfake, Floor)}
+_ALL = (Apache, ApacheFlush, Oncelog, OncelogFsync, OncelogControl, Kfake, Floor, FloorFsync)
+PEERS = {peer.name: peer for peer in _ALL}
 DESCRIPTIONS = {
     "kafka": "Apache Kafka 4.3, 1 GB heap, its defaults: an ack means the page cache",
     "kafka-fsync": "Apache Kafka 4.3 with flush.messages=1: every append is fsynced before its ack",
@@ -20,10 +21,16 @@ DESCRIPTIONS = {
     "oncelog-control": "where something grows, another Oncelog in which it does not",
     "kfake": "franz-go's kfake, in Go, keeps everything in memory and nothing on disk",
     "floor": "the least uvloop program that receives the same bytes, checks CRC32C and writes them",
+    "floor-fsync": "the same, and syncs each batch before its ack",
 }
-# For every peer that has the settings: what is deleted is to be gone before its next turn, and a new group waits for no
-# more members, as it does at the reference.
-_FOR_ALL = {"log.segment.delete.delay.ms": "0", "group.initial.rebalance.delay.ms": "0"}
+# For every peer that has the settings: what is deleted is to be gone before its next turn, a new group waits for no
+# more members, as it does at the reference, and members of the new protocol learn of a rebalance within 200 ms.
+_FOR_ALL = {
+    "log.segment.delete.delay.ms": "0",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "200",
+}
 # For what a broker that was paused wanted to do meanwhile.
 _SETTLE_SECONDS = 0.2
 

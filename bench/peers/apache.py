@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from bench.clients.wire import is_ready
 from bench.peers.base import READY_TIMEOUT_S, Peer
@@ -42,6 +43,10 @@ class Apache(Peer):
     @property
     def is_running(self) -> bool:
         return self._kafka is not None and self._kafka.is_running
+
+    @property
+    def log_directory(self) -> Path | None:
+        return self._kafka.data_dir if self._kafka is not None else None
 
     def start(self) -> None:
         if self._kafka is None:

@@ -19,6 +19,7 @@ from conformance.reference.ports import free_ports
 
 READY_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 60.0
+_REMOVAL_TIMEOUT_S = 10.0
 _LAST_WORDS = 600
 
 
@@ -65,6 +66,23 @@ class Peer(ABC):
     def last_words(self) -> str:
         """The end of what it printed, if that is kept."""
         return ""
+
+    def forget_topic(self, name: str) -> None:
+        """For a peer that knows no DeleteTopics."""
+        raise NotImplementedError(f"{self.name} deletes topics when it is asked to")
+
+    @property
+    def log_directory(self) -> Path | None:
+        """Where it keeps its logs, if that is on disk."""
+        return None
+
+    def settle(self) -> None:
+        """Waits until what it was told to delete is gone and all else is on disk, or others would be charged for it."""
+        directory = self.log_directory
+        deadline = time.monotonic() + _REMOVAL_TIMEOUT_S
+        while directory is not None and any(directory.glob("*-delete")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.sync()
 
     def pause(self) -> None:
         """Has no time of the processors until `resume`; it can be killed all the same."""

@@ -20,6 +20,10 @@ class Oncelog(CommandPeer):
         # As pip does when it installs a wheel: with PYTHONDONTWRITEBYTECODE each start would compile all of it again.
         compileall.compile_dir(Path(oncelog.__file__).parent, quiet=1)
 
+    @property
+    def log_directory(self) -> Path:
+        return self.directory / "data"
+
     def command(self, port: int) -> list[str]:
         settings = {"log.flush.on.ack": str(self.flush_on_ack).lower(), **self.settings}
         return [

@@ -19,11 +19,14 @@ from bench.works import WORKS
 # From these on, a process counts as busy all the time; brokers of one thread cannot have more than one core.
 _CLIENT_BUSY_CORES, _BROKER_IDLE_CORES = 0.9, 0.75
 _CLIENT_MARK = "ᶜ"
+# Less than that leaves a JVM much to compile.
+WARM_SECONDS = 5.0
 _CURVES = ("partitions", "idle-connections", "biglog")
 
 _HOW = f"""
 Every figure is a **ratio to Apache Kafka in the same run**: the peers of a case take turns, round by round, with the
-same client on the same machine, after a warm-up, and each round is compared with itself. A cell has the median over
+same client on the same machine, after a warm-up, and each round is compared with itself. Between two turns what was
+deleted is removed and the disk is synced, so that nobody pays for another's data. A cell has the median over
 the rounds and, in brackets, the lowest and the highest; absolute numbers only go along. The broker's CPU time is that
 of its whole process, read from outside; RSS is that after the case.
 
@@ -75,7 +78,14 @@ def lines(results: Results, plots: dict[str, str]) -> Iterator[str]:
 
 def _machine(results: Results) -> Iterator[str]:
     facts = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in results.machine.items())
-    yield f"Run of {results.started}, {results.minutes:.0f} minutes: {facts}."
+    yield f"Run of {results.started}, {results.minutes:.0f} minutes, with {results.warmup_seconds:g} s of load on each"
+    yield f"peer before it is measured: {facts}."
+    later = [f"{case.work} ({case.name})" for case in results.cases if case.run != results.started]
+    if later:
+        yield f"Measured again in a later run, with peers that had done less before: {', '.join(later)}."
+    if results.warmup_seconds < WARM_SECONDS:
+        yield ""
+        yield "**Apache Kafka is still getting faster after so short a warm-up: the ratios flatter Oncelog.**"
     yield ""
     for name, text in DESCRIPTIONS.items():
         yield f"- **{name}**: {text}"
@@ -105,20 +115,21 @@ def _goals(results: Results, plots: dict[str, str]) -> Iterator[str]:
     yield "## Goals"
     yield ""
     yield "Each is a ratio to Apache Kafka with its defaults, unless it says otherwise. Where a goal covers several"
-    yield "cases, the median of them decides and the range is in brackets; it is *partly met* while some of them miss"
-    yield f"it. A curve is flat if its end is at most {FLAT_MAX}x its beginning."
+    yield "cases, the median of them decides and their range is in brackets; it is *partly met* while some of them miss"
+    yield "it. With one case only, the range is that of its rounds. A curve is flat if a request costs at its end at"
+    yield f"most {FLAT_MAX}x what it costs in the same rounds a broker in which nothing grows."
     yield ""
     yield f"| work | {CACHE}: goal | measured | | {FSYNC}: goal | measured | | within reach |"
     yield "|---|---|---|---|---|---|---|---|"
     rows: dict[str, dict[str, str]] = {}
-    reaches: dict[str, str] = {}
+    reaches: dict[str, dict[str, None]] = {}
     for goal in GOALS:
         verdict = goal.judge(results)
         word = f"**{verdict.word}**" if verdict.is_met else verdict.word
         rows.setdefault(goal.text, {})[goal.side] = f"{goal.wanted} | {_value(verdict.value, goal.unit)} | {word}"
-        reaches[goal.text] = _reach(goal, results)
+        reaches.setdefault(goal.text, {})[_reach(goal, results)] = None
     for text, sides in rows.items():
-        yield f"| {text} | {sides.get(CACHE, ' | | ')} | {sides.get(FSYNC, ' | | ')} | {reaches[text]} |"
+        yield f"| {text} | {sides.get(CACHE, ' | | ')} | {sides.get(FSYNC, ' | | ')} | {', '.join(reaches[text])} |"
     yield ""
     yield _REACH
     if "goals" in plots:

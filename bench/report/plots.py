@@ -22,6 +22,7 @@ COLOURS = {
     "oncelog-control": "#9ec5fe",
     "kfake": "#d4a72c",
     "floor": "#c4c9cf",
+    "floor-fsync": "#d8b4fe",
 }
 _VERDICTS = {"met": "#1a7f37", "partly met": "#bf8700", "not met": "#cf222e"}
 _BARS = ("produce", "consume", "transactions", "transform", "java", "connections", "requests", "saturate", "groups")
@@ -138,8 +139,9 @@ def _latency(pyplot: Any, cases: Sequence[CaseResult]) -> bool:
         peers = [peer for peer in COLOURS if case.values(peer, names[0])]
         width = 0.8 / max(1, len(peers))
         for number, peer in enumerate(peers):
-            places = [index + (number - (len(peers) - 1) / 2) * width for index in range(len(names))]
-            _bar(axes, places, [spread(case.values(peer, name)) for name in names], width, peer)
+            tails = [values for name in names if (values := case.values(peer, name))]
+            places = [index + (number - (len(peers) - 1) / 2) * width for index in range(len(tails))]
+            _bar(axes, places, [spread(values) for values in tails], width, peer)
         axes.set_xticks(range(len(names)), ["p50", "p99", "p99.9"])
         axes.set_yscale("log")
         axes.set_title(case.name, loc="left")

@@ -46,6 +46,7 @@ class RebalanceCase(Case):
         }
         if self._protocol == "classic":
             # A member learns of a rebalance by its heartbeat; with the default of 3 s nothing else would be measured.
+            # In the other protocol the broker says how often it beats: here, as often.
             settings["heartbeat.interval.ms"] = str(HEARTBEAT_MS)
         with (
             confluent.topic(peer, f"rebalance-{self._protocol}-{turn}", self._partitions) as topic,

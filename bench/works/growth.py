@@ -34,6 +34,7 @@ def measure_mix(peer: Peer, topic: str, seconds: float) -> Sample:
         wire.fetch_frame(topic, 0, 0, 200),
         wire.metadata_frame(topic),
     ]
+    wire.check_answers(peer.bootstrap_servers, mix)
     with Meter(peer) as meter:
         driven = wire.drive(peer.bootstrap_servers, [mix], seconds=seconds)
     return meter.sample(requests=driven.requests) | latency_sample(driven.latencies_s)

@@ -28,13 +28,13 @@ class ProduceLatency(Case):
     seconds_factor = 2.0
 
     def __init__(self) -> None:
-        peers = ("kafka", "kafka-fsync", "oncelog", "oncelog-fsync", "kfake", "floor")
+        peers = ("kafka", "kafka-fsync", "oncelog", "oncelog-fsync", "kfake", "floor", "floor-fsync")
         super().__init__("single produce", peers, kind="produce")
 
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
         with confluent.topic(peer, f"latency-{turn}", 1) as topic:
-            counting = confluent.CountingProducer(peer, **{"linger.ms": 0, "delivery.report.only.error": False})
-            producer = counting.producer
+            reporting = confluent.ReportingProducer(peer, **{"linger.ms": 0, "delivery.report.only.error": False})
+            producer = reporting.producer
 
             def once() -> None:
                 acked: list[object] = []
@@ -47,7 +47,7 @@ class ProduceLatency(Case):
             try:
                 return timed(peer, once, seconds)
             finally:
-                counting.close()
+                reporting.close()
 
 
 class EndToEnd(Case):
@@ -63,11 +63,11 @@ class EndToEnd(Case):
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
         with confluent.topic(peer, f"end-to-end-{turn}", 1) as topic, confluent.consumer(peer) as reader:
             reader.assign([TopicPartition(topic, 0, 0)])
-            counting = confluent.CountingProducer(peer, **{"linger.ms": 0})
-            producer = counting.producer
+            reporting = confluent.ReportingProducer(peer, **{"linger.ms": 0})
+            producer = reporting.producer
 
             def once() -> None:
-                producer.produce(topic, _VALUE, on_delivery=counting.fail)
+                producer.produce(topic, _VALUE, on_delivery=reporting.fail)
                 deadline = time.monotonic() + _TIMEOUT_S
                 while (message := reader.poll(1.0)) is None:
                     if time.monotonic() > deadline:
@@ -79,7 +79,7 @@ class EndToEnd(Case):
             try:
                 return timed(peer, once, seconds)
             finally:
-                counting.close()
+                reporting.close()
 
 
 def timed(peer: Peer, once: Callable[[], None], seconds: float) -> Sample:

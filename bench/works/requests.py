@@ -57,6 +57,8 @@ class SmallRequestsCase(Case):
                 "metadata": wire.metadata_frame(topic),
                 "list offsets": wire.list_offsets_frame(topic, 0),
             }[self._kind]
+            if self._kind != "produce":
+                wire.check_answers(peer.bootstrap_servers, [frame])
             with Meter(peer) as meter:
                 driven = wire.drive(peer.bootstrap_servers, [[frame]] * _CONNECTIONS, window=_WINDOW, seconds=seconds)
             if self._kind == "produce":

@@ -10,13 +10,13 @@ import time
 from abc import abstractmethod
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from confluent_kafka import Producer
 
 from bench.case import Case, Work, numbers
 from bench.clients import confluent
-from bench.clients.java_transactions import JavaTransactions
+from bench.clients.java_transactions import JavaTransactions, OvertakenError
 from bench.meter import Meter, Sample
 from bench.peers.base import Peer
 from bench.stats import latency_sample
@@ -66,12 +66,14 @@ class ConfluentTransactions(TransactionsCase):
 
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
         with self._topic(peer, turn) as topic:
-            counting = confluent.CountingProducer(peer, **{"transactional.id": self._transactional_id, "linger.ms": 0})
+            reporting = confluent.ReportingProducer(
+                peer, **{"transactional.id": self._transactional_id, "linger.ms": 0}
+            )
             try:
-                counting.producer.init_transactions(confluent.TRANSACTION_TIMEOUT_S)
-                return self._commit_for(peer, counting.producer, topic, seconds)
+                reporting.producer.init_transactions(confluent.TRANSACTION_TIMEOUT_S)
+                return self._commit_for(peer, reporting.producer, topic, seconds)
             finally:
-                counting.close()
+                reporting.close()
 
     def _commit_for(self, peer: Peer, producer: Producer, topic: str, seconds: float) -> Sample:
         for _ in range(_FIRST):
@@ -103,16 +105,18 @@ class JavaTransactionsCase(TransactionsCase):
     def prepare(self, peer: Peer, seconds: float) -> None:
         super().prepare(peer, seconds)
         self.drivers[peer.name] = JavaTransactions(peer, self._transactional_id)
-        with self._topic(peer, "warmup") as topic:
+        with self._topic(peer, "warmup") as topic, suppress(OvertakenError):
             # The round that is not counted does the rest.
             self._commit(peer, topic, self._jvm_warmup_s - seconds)
 
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
         with self._topic(peer, turn) as topic:
-            self._commit(peer, topic)
-            with Meter(peer, self.drivers[peer.name].cpu_seconds) as meter:
-                latencies_s = self._commit(peer, topic, seconds)
-        return self._sample(meter, latencies_s)
+            while True:
+                with suppress(OvertakenError):
+                    self._commit(peer, topic)
+                    with Meter(peer, self.drivers[peer.name].cpu_seconds) as meter:
+                        latencies_s = self._commit(peer, topic, seconds)
+                    return self._sample(meter, latencies_s)
 
     def finish(self, peer: Peer) -> None:
         driver = self.drivers.pop(peer.name, None)

@@ -13,11 +13,12 @@ from bench.clients import confluent, wire
 from bench.clients.confluent import ClientError
 from bench.meter import Meter, Sample
 from bench.peers.base import Peer
+from bench.stats import latency_sample
 from bench.warmup import TRANSACTIONS, warm_up_transactions
 
 _TIMEOUT_S = 60.0
 _SIZE = 100
-# More than any peer gets through in a second; who comes to the end begins again.
+# More than any peer gets through in a second.
 _RECORDS_PER_SECOND = 100_000
 
 
@@ -44,20 +45,23 @@ class TransformCase(Case):
             confluent.consumer(peer, **{"group.id": group}) as reader,
         ):
             reader.subscribe([self._input])
-            counting = confluent.CountingProducer(peer, **{"transactional.id": group, "linger.ms": 0})
+            reporting = confluent.ReportingProducer(peer, **{"transactional.id": group, "linger.ms": 0})
             try:
-                counting.producer.init_transactions(_TIMEOUT_S)
+                reporting.producer.init_transactions(_TIMEOUT_S)
                 # The first waits for the group's assignment.
-                self._transform_one(reader, counting.producer, output)
-                records = transactions = 0
+                self._transform_one(reader, reporting.producer, output)
+                records, latencies_s = 0, []
                 with Meter(peer) as meter:
-                    deadline = time.monotonic() + seconds
-                    while time.monotonic() < deadline:
-                        records += self._transform_one(reader, counting.producer, output)
-                        transactions += 1
+                    now = time.perf_counter()
+                    deadline = now + seconds
+                    while now < deadline:
+                        records += self._transform_one(reader, reporting.producer, output)
+                        done = time.perf_counter()
+                        latencies_s.append(done - now)
+                        now = done
             finally:
-                counting.close()
-        return meter.sample(records=records, transactions=transactions)
+                reporting.close()
+        return meter.sample(records=records, transactions=len(latencies_s)) | latency_sample(latencies_s)
 
     def _transform_one(self, reader: Consumer, producer: Producer, output: str) -> int:
         messages = reader.consume(self._batch, 5.0)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bench.results import CaseResult, Results, Run
 
+STARTED = "2026-01-01 00:00 UTC"
+
 
 def case(
     work: str, name: str, headline: str, samples: dict[str, list[dict[str, float]]], **params: object
 ) -> CaseResult:
     runs = {peer: Run(rounds) for peer, rounds in samples.items()}
-    return CaseResult(work, name, headline, dict(params), runs)
+    return CaseResult(work, name, headline, dict(params), runs, run=STARTED)
 
 
 def produce(size: int, partitions: int, **megabytes_per_s: list[float]) -> CaseResult:
@@ -30,7 +32,7 @@ def transactions(client: str, kafka: float, oncelog: float, kfake: float) -> Cas
 
 
 def sample_results() -> Results:
-    results = Results({"cores": 2}, "2026-01-01 00:00 UTC", 25.0)
+    results = Results({"cores": 2}, STARTED, 25.0, warmup_seconds=6.0)
     results.put(produce(100, 1, kafka=[100, 110], oncelog=[200, 220], oncelog_fsync=[90, 100], floor=[300, 300]))
     results.put(produce(100, 8, kafka=[100, 100], oncelog=[140, 130], oncelog_fsync=[110, 120]))
     results.put(

@@ -21,6 +21,9 @@ class NamedPeer:
         self.name = name
         self.pool = pool
 
+    def settle(self) -> None:
+        assert self.is_alone
+
     @property
     def is_alone(self) -> bool:
         return self.pool.alone == self.name

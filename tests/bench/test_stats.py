@@ -43,4 +43,5 @@ def test_a_percentile_is_reached_by_the_smallest_value_that_covers_its_share(val
 
 
 def test_latencies_are_told_in_milliseconds() -> None:
-    assert latency_sample([0.001] * 99 + [1.0]) == {"p50_ms": 1.0, "p99_ms": 1.0, "p999_ms": 1000.0}
+    assert latency_sample([0.001] * 99 + [1.0]) == {"p50_ms": 1.0, "p99_ms": 1.0}
+    assert latency_sample([0.001] * 998 + [1.0] * 2) == {"p50_ms": 1.0, "p99_ms": 1.0, "p999_ms": 1000.0}
