@@ -23,10 +23,11 @@ DESCRIPTIONS = {
     "floor": "the least uvloop program that receives the same bytes, checks CRC32C and writes them",
     "floor-fsync": "the same, and syncs each batch before its ack",
 }
-# For every peer that has the settings: what is deleted is to be gone before its next turn, a new group waits for no
+# For every peer that has the settings: what is deleted is to be gone before the next turn, a new group waits for no
 # more members, as it does at the reference, and members of the new protocol learn of a rebalance within 200 ms.
 _FOR_ALL = {
     "log.segment.delete.delay.ms": "0",
+    "log.initial.task.delay.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "200",
     "group.consumer.heartbeat.interval.ms": "200",
