@@ -108,7 +108,9 @@ async def _enlist(request: TxnOffsetCommitRequest, context: RequestContext) -> V
     """Have the partition of the offsets verified or added, like that of any other record."""
     services = context.services
     adds = context.version >= _ADDED_BY_COMMIT_SINCE
-    log = services.groups.shard_for(request.group_id).partition.log
+    shard = services.groups.shard_for(request.group_id)
+    shard.check_online()
+    log = shard.partition.log
     if not adds and not log.config.transaction_verification:
         return None
     guard = log.begin_verification(

@@ -74,8 +74,8 @@ class CoordinatorHost(Generic[C]):
 
     @property
     def shards(self) -> list[Shard[C]]:
-        """Those that are in memory; a partition that was never written to has none."""
-        return list(self._shards.values())
+        """Those that are in memory; a partition that was never written to has none, one that is offline no longer."""
+        return [shard for shard in self._shards.values() if shard.is_online]
 
     async def load_all(self, has_records: Callable[[str, int], bool]) -> None:
         """Load the shards of the partitions that this broker leads and that have records."""
@@ -105,9 +105,12 @@ class CoordinatorHost(Generic[C]):
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, created.outcome.message or "")
             image = self._metadata.image.topic(self._topic.name)
             assert image is not None
-        leader = image.partitions[partition_for(key, len(image.partitions))].leader
+        index = partition_for(key, len(image.partitions))
+        leader = image.partitions[index].leader
         if leader < 0:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator's partition has no leader")
+        if index in self._shards:
+            self._shards[index].check_online()
         return leader
 
     def run(self, key: str, operation: Callable[[C, int], Result[R]]) -> R | Awaitable[R]:

@@ -4,7 +4,8 @@
 
 Everything happens in one turn of the event loop except the waiting for safety, so operations never interleave.
 If the log refuses an append, the state is still what the log says, apart from volatile changes; the shard then
-loads itself anew, as after a restart.
+loads itself anew, as after a restart. If the partition is offline, so is its shard: the coordinator may know more
+than the log will ever have, so it says nothing more.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from oncelog.broker.coordinator.contract import (
     Result,
 )
 from oncelog.broker.coordinator.record_codec import encode_record
+from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.producer_state import AppendOrigin
 from oncelog.broker.runtime.promise import Promise
 from oncelog.broker.runtime.timers import TimerQueue
@@ -85,6 +87,14 @@ class Shard(Generic[C]):
     def partition(self) -> Partition:
         return self._partition
 
+    @property
+    def is_online(self) -> bool:
+        try:
+            self._partition.check_online()
+        except KafkaError:
+            return False
+        return True
+
     def is_safe(self, offset: int) -> bool:
         """Whether the record at `offset` can no longer be lost."""
         return self._partition.log.high_watermark > offset
@@ -98,26 +108,28 @@ class Shard(Generic[C]):
 
     async def loading(self) -> None:
         """Wait until the log has been read. The waiter may go away without stopping that."""
+        self.check_online()
         while not self.loaded:
             if self._loading is None or self._closed:
                 raise KafkaError(ErrorCode.NOT_COORDINATOR, "the coordinator has moved or stops")
             await asyncio.shield(self._loading)
+            self.check_online()
 
     def run(self, operation: Callable[[C, int], Result[R]]) -> R | Promise[R]:
         """The reply, or a promise of it where it has to wait. KafkaError where the coordinator refuses."""
-        self.check_loaded()
+        self._check_ready()
         result = operation(self.coordinator, self._clock.steady_ms())
         return self._carry_out(result)
 
     def run_transactional(self, operation: Callable[[C, int], Result[R]], owner: TxnOwner) -> R | Promise[R]:
         """Like `run`, with the records as part of a producer's transaction: pending until its marker."""
-        self.check_loaded()
+        self._check_ready()
         result = operation(self.coordinator, self._clock.steady_ms())
         return self._carry_out(result, owner)
 
     def tell(self, operation: Callable[[C, int], Result[None]]) -> None:
         """Like `run`, for what has happened: nobody waits for a reply."""
-        self.check_loaded()
+        self._check_ready()
         self._bring_about(operation(self.coordinator, self._clock.steady_ms()))
 
     def marker_written(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
@@ -127,17 +139,24 @@ class Shard(Generic[C]):
 
     def close(self) -> None:
         """Stop without a trace in the log; whoever waits is told to look for the coordinator again."""
-        self.loaded = False
         self._closed = True
         if self._loading:
             self._loading.cancel()
-        self._timers.close()
-        self.coordinator.on_unloaded()
-        self._fail_parked(KafkaError(ErrorCode.NOT_COORDINATOR, "the coordinator has moved or stops"))
+        self._unload(KafkaError(ErrorCode.NOT_COORDINATOR, "the coordinator has moved or stops"))
 
-    def check_loaded(self) -> None:
+    def check_online(self) -> None:
+        """Refuse what cannot become safe any more; whoever is parked is told so, too."""
+        try:
+            self._partition.check_online()
+        except KafkaError as error:
+            if self.loaded:
+                self._unload(error)
+            raise _as_coordinator_error(error) from None
+
+    def _check_ready(self) -> None:
         if not self.loaded:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the coordinator is reading its log")
+        self.check_online()
 
     # -- carrying out ----------------------------------------------------------------------------------------
 
@@ -198,6 +217,7 @@ class Shard(Generic[C]):
             appended = self._partition.append(view, read_header(view), now_ms, AppendOrigin.COORDINATOR, guard)
         except KafkaError as error:
             if owner is None or error.code not in _OWNERS_FAULT:
+                self.check_online()
                 self._reload(error)
             raise _as_coordinator_error(error) from None
         for index, record in enumerate(records):
@@ -239,12 +259,20 @@ class Shard(Generic[C]):
             if self._partition.log.high_watermark >= safe_offset:
                 perform()
             else:
-                self._partition.when_safe(safe_offset, partial(_perform_if_safe, perform))
+                self._partition.when_safe(safe_offset, partial(self._perform_if_safe, perform))
+
+    def _perform_if_safe(self, perform: Callable[[], None], error: KafkaError | None) -> None:
+        """If the records never become safe, neither is the decision, for which somebody may be parked."""
+        if error is None:
+            perform()
+        elif self.loaded:
+            self._unload(error)
 
     def _timer_fired(self, key: Hashable) -> None:
         if not self.loaded:
             return
         try:
+            self.check_online()
             self._bring_about(self.coordinator.on_timer(key, self._clock.steady_ms()))
         except KafkaError as error:
             logger.warning("%s: timer %r: %s", self._partition.log.directory, key, error)
@@ -253,17 +281,29 @@ class Shard(Generic[C]):
 
     def _reload(self, cause: KafkaError) -> None:
         logger.error("%s: the coordinator starts anew: %s", self._partition.log.directory, cause)
-        self.loaded = False
-        self.coordinator.on_unloaded()
-        self._timers.close()
+        self._unload(cause)
         self._timers = TimerQueue(self._clock, self._timer_fired)
         self.coordinator = self._make_coordinator()
         # What goes on after loading may meet the same failure at once; without a pause it would go round and round.
         self._loading = asyncio.get_running_loop().create_task(self._load(_RELOAD_PAUSE_SECONDS))
+
+    def _unload(self, cause: KafkaError) -> None:
+        self.loaded = False
+        self._timers.close()
+        self.coordinator.on_unloaded()
         self._fail_parked(_as_coordinator_error(cause))
 
     async def _load(self, pause_seconds: float = 0) -> None:
         await asyncio.sleep(pause_seconds)
+        try:
+            await self._replay_log()
+        except (StorageError, OSError, ProtocolError) as error:
+            logger.error("%s: the coordinator cannot read its log: %s", self._partition.log.directory, error)
+            self._partition.failed(StorageError(str(error)))
+        else:
+            self._finish_loading()
+
+    async def _replay_log(self) -> None:
         log = self._partition.log
         offset = log.log_start_offset
         while offset < log.end_offset:
@@ -273,7 +313,6 @@ class Shard(Generic[C]):
             self._replay_batches(memoryview(found.records))
             offset = found.next_offset
             await asyncio.sleep(0)
-        self._finish_loading()
 
     def _finish_loading(self) -> None:
         self.loaded = True
@@ -309,12 +348,6 @@ class Shard(Generic[C]):
         parked, self._parked = self._parked, {}
         for promise in parked.values():
             _settle(promise, None, error)
-
-
-def _perform_if_safe(perform: Callable[[], None], error: KafkaError | None) -> None:
-    """If the records never become safe, neither is the decision: the reload will find out what holds."""
-    if error is None:
-        perform()
 
 
 def _settle(promise: Promise[Any], reply: Any, error: KafkaError | None = None) -> None:

@@ -42,6 +42,8 @@ class TimerQueue:
         self._deadlines.pop(key, None)
 
     def close(self) -> None:
+        if self._closed:
+            return
         self._closed = True
         self._deadlines.clear()
         self._clock.forget_jump(self._time_jumped)
