@@ -18,7 +18,7 @@ _RECORDS_PER_SECOND = {100: 400_000, 1000: 100_000, 10_000: 12_000}
 
 class JavaCase(Case):
     headline = "mb_per_s"
-    # Every sample has a JVM of its own to start, beside its seconds of load.
+    # Every sample has a JVM of its own to start, beside its seconds of load, of which the first are not counted.
     warmups = 0
 
     def __init__(self, kind: str, size: int, peers: Sequence[str]) -> None:
@@ -35,6 +35,7 @@ class JavaCase(Case):
         return {
             "mb_per_s": told.megabytes_per_s,
             "records_per_s": told.records_per_s,
+            **told.latencies,
             "cpu_ms_per_mb": meter.broker_cpu_s * 1e3 / (self._records * self._size / 1e6),
             "client_cpu_s": told.client_cpu_s,
             "rss_mb": peer.rss_megabytes(),
