@@ -67,7 +67,7 @@ class Outgoing:
             self._queue(parts)
             self._send()
         else:
-            self._transport.writelines([part.read() if isinstance(part, StoredBytes) else part for part in parts])
+            self._write_from_memory(parts)
 
     def close(self) -> None:
         """The connection is over; the peer learns so once no descriptor of the socket is left."""
@@ -77,12 +77,24 @@ class Outgoing:
         if self._socket:
             self._socket.close()
 
+    def _write_from_memory(self, parts: list[Part]) -> None:
+        try:
+            in_memory = [part.read() if isinstance(part, StoredBytes) else part for part in parts]
+        except OSError as error:
+            self._fail(error)
+        else:
+            self._transport.writelines(in_memory)
+
     def _may_bypass(self) -> bool:
-        """Not while the transport has something to write, and never past encryption."""
+        """Not while the transport has something to write, never past encryption, nor without a descriptor."""
         if self._transport.get_write_buffer_size() or self._transport.get_extra_info("sslcontext"):
             return False
         if self._socket is None:
-            self._socket = socket.socket(fileno=socket.dup(self._transport.get_extra_info("socket").fileno()))
+            try:
+                descriptor = socket.dup(self._transport.get_extra_info("socket").fileno())
+            except OSError:
+                return False
+            self._socket = socket.socket(fileno=descriptor)
             self._socket.setblocking(False)
         return True
 
@@ -95,7 +107,7 @@ class Outgoing:
             drained = self._send_turn()
         except OSError as error:
             self._stop_waiting()
-            self._on_failed(f"an answer could not be sent: {error.strerror or error}")
+            self._fail(error)
             return
         if drained:
             if self._waits:
@@ -131,6 +143,9 @@ class Outgoing:
                 self._sent_of_first = 0
                 parts.popleft()
         return True
+
+    def _fail(self, error: OSError) -> None:
+        self._on_failed(f"an answer could not be sent: {error.strerror or error}")
 
     def _stop_waiting(self) -> None:
         if self._waits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import struct
 from typing import Any
 
@@ -18,6 +19,7 @@ from oncelog.broker.server.connection import (
 from oncelog.broker.server.dispatch import Reply
 from oncelog.broker.server.limits import FrameMemory
 from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.primitives import StoredBytes
 
 
 class FakeTransport:
@@ -31,6 +33,9 @@ class FakeTransport:
 
     def get_extra_info(self, _: str) -> tuple[str, int]:
         return ("127.0.0.1", 1)
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
     def write(self, data: bytes) -> None:
         self.written += data
@@ -216,6 +221,21 @@ def test_a_failure_closes_instead_of_answering(driver: Driver) -> None:
     driver.send(b"wait-001")
     driver.dispatcher.started[0][1].fail("a bug")
     assert driver.transport.aborted
+
+
+class Unreadable(StoredBytes):
+    def __len__(self) -> int:
+        return 8
+
+    def read(self) -> bytes:
+        raise OSError(errno.EIO, "the disk failed")
+
+
+def test_an_answer_that_waited_and_cannot_be_read_closes_the_connection(driver: Driver) -> None:
+    driver.send(b"wait-001")
+    driver.dispatcher.started[0][1].finish([b"head", Unreadable()])
+    assert driver.transport.aborted
+    assert driver.transport.written == b""
 
 
 async def test_a_long_poll_ends_with_the_connection(driver: Driver) -> None:

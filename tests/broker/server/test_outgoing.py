@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import socket
@@ -114,6 +115,31 @@ async def test_a_file_that_shrank_ends_the_connection(peers: Peers, segment: Seg
     await peers.writing.lost.wait()
     assert peers.writing.events == ["an answer could not be sent: the file is shorter than it was"]
     segment.close_file()
+
+
+async def test_without_a_descriptor_an_answer_goes_through_memory(
+    peers: Peers, segment: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "dup", refuse)
+        peers.outgoing.write([b"head", stored(segment, 0, 50_000)])
+    peers.outgoing.write([b"next", stored(segment, 7, 50_000)])
+    expected = b"head" + content(segment, 0, 50_000) + b"next" + content(segment, 7, 50_000)
+    assert await peers.reader.readexactly(len(expected)) == expected
+    segment.close_file()
+
+
+async def test_a_file_that_cannot_be_read_ends_the_connection(peers: Peers, segment: Segment) -> None:
+    """Nor is the peer left waiting if the answer would have gone through memory, behind what it has not taken yet."""
+    peers.outgoing.write([bytes(FILE_BYTES)])
+    assert peers.outgoing.unsent_bytes
+    os.unlink(Path(segment.directory) / "00000000000000000000.log")
+    peers.outgoing.write([b"head", stored(segment, 0, 50_000)])
+    await peers.writing.lost.wait()
+    assert peers.writing.events == ["an answer could not be sent: No such file or directory"]
 
 
 async def test_a_peer_that_leaves_in_the_middle(peers: Peers, segment: Segment) -> None:
