@@ -225,7 +225,7 @@ def test_a_failure_closes_instead_of_answering(driver: Driver) -> None:
 
 class Unreadable(StoredBytes):
     def __len__(self) -> int:
-        return 8
+        return 100_000
 
     def read(self) -> bytes:
         raise OSError(errno.EIO, "the disk failed")
