@@ -180,13 +180,13 @@ def _is_unwritten(log: PartitionLog) -> bool:
 
 
 def release(log: PartitionLog) -> None:
-    """Gives up all descriptors."""
+    """Gives up all descriptors, for good."""
     if log.ticket is not None:
         log.ticket = None
     for segment in log.segments.items:
-        segment.close_file()
+        segment.retire()
     for _, segment in log.doomed:
-        segment.close_file()
+        segment.retire()
     for fd in log.dirty_fds:
         log.disk.close(fd)
     log.dirty_fds = []

@@ -6,6 +6,7 @@ its files is the offset at which the segment begins; see `file_names`.
 
 from __future__ import annotations
 
+import errno
 import os
 
 from oncelog.broker.log import txn_index
@@ -26,6 +27,10 @@ from oncelog.broker.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from oncelog.broker.log.time_index import NO_TIMESTAMP, TimeIndex
 from oncelog.broker.log.txn_index import AbortedTxn
 from oncelog.protocol.records.batch import BatchHeader
+
+_CLOSED = -1
+_RETIRED = -2
+"""What is in the place of a descriptor: it may be opened again, or never."""
 
 
 class Segment:
@@ -91,7 +96,7 @@ class Segment:
         self._largest_timestamp: int | None = None if self.size_bytes else NO_TIMESTAMP
         self._first_timestamp: int | None = None
         self._files = files
-        self._fd = -1
+        self._fd = _CLOSED
 
     def __repr__(self) -> str:
         return f"Segment({self.path(LOG)}, {self.size_bytes} bytes)"
@@ -108,6 +113,8 @@ class Segment:
         """The descriptor of the `.log` file. It may be closed after control goes back to the event loop."""
         self.referenced = True
         if self._fd < 0:
+            if self._fd == _RETIRED:
+                raise OSError(errno.ESTALE, "the records are gone")
             self._files.make_room()
             self._fd = self.disk.open(self.path(LOG), writable=True, create=self.size_bytes == 0)
             self._files.opened(self)
@@ -115,9 +122,14 @@ class Segment:
 
     def close_file(self) -> None:
         if self._fd >= 0:
-            fd, self._fd = self._fd, -1
+            fd, self._fd = self._fd, _CLOSED
             self._files.closed(self)
             self.disk.close(fd)
+
+    def retire(self) -> None:
+        """Closes the file for good: its name may become another segment's, as when a topic is created again."""
+        self.close_file()
+        self._fd = _RETIRED
 
     def append(
         self,
@@ -343,6 +355,6 @@ class Segment:
         self.time_index.path = self.path(TIME_INDEX)
 
     def unlink(self) -> None:
-        self.close_file()
+        self.retire()
         for kind in SEGMENT_SUFFIXES:
             self.disk.unlink_if_exists(self.path(kind))

@@ -15,7 +15,7 @@ class StoredBatches(StoredBytes):
     """A range of a segment's file that holds whole batches and does not change any more.
 
     It holds no descriptor: a broker may owe answers to more clients than it may have files open. The segment opens
-    its file again if it has to, also when it is about to be deleted.
+    its file again if it has to, also when it is about to be deleted; OSError once it is.
     """
 
     __slots__ = ("_position", "_segment", "_size_bytes")

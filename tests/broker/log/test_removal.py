@@ -117,6 +117,16 @@ def test_truncating_into_an_aborted_transaction_reopens_it() -> None:
     assert log.last_stable_offset == 0
 
 
+def test_records_that_were_to_be_sent_are_not_taken_from_a_new_segment_of_the_same_name() -> None:
+    log, batches = filled(SimulatedDisk())
+    stored = log.locate(0, size_bytes_max=1, end_offset=log.end_offset).stored()
+    assert stored.read() == batches[0]
+    log.truncate_fully_and_start_at(0, now_ms=NOW)
+    append(log, batch_of(2))
+    with pytest.raises(OSError, match="the records are gone"):
+        stored.read()
+
+
 def test_a_change_that_fails_half_way_ends_the_log() -> None:
     disk = SimulatedDisk()
     log, _ = filled(disk)

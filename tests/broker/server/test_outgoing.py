@@ -13,11 +13,16 @@ from pathlib import Path
 import pytest
 
 from oncelog.broker.log.disk import Disk
+from oncelog.broker.log.log_config import LogConfig
+from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.log_reader import Location
 from oncelog.broker.log.open_files import OpenFiles
+from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.segment import Segment
 from oncelog.broker.server.outgoing import TURN_BYTES_MAX, Outgoing
 from oncelog.protocol.primitives import Part
+from oncelog.protocol.records.batch import build_batch, read_header
+from oncelog.protocol.records.record import Record
 
 FILE_BYTES = 3 * TURN_BYTES_MAX + 12_345
 
@@ -140,6 +145,32 @@ async def test_a_file_that_cannot_be_read_ends_the_connection(peers: Peers, segm
     peers.outgoing.write([b"head", stored(segment, 0, 50_000)])
     await peers.writing.lost.wait()
     assert peers.writing.events == ["an answer could not be sent: No such file or directory"]
+
+
+def filled(manager: LogManager, topic_id: bytes, value: bytes) -> PartitionLog:
+    log = manager.create("t", 0, topic_id, now_ms=0)
+    while log.size_bytes < FILE_BYTES:
+        batch = build_batch([Record(0, 0, None, value)])
+        log.append(batch, read_header(batch), leader_epoch=0, now_ms=0)
+    return log
+
+
+async def test_nothing_of_a_new_topic_is_sent_for_the_deleted_one_of_its_name(peers: Peers, tmp_path: Path) -> None:
+    manager = LogManager.open(str(tmp_path), lambda _: LogConfig())
+    log = filled(manager, b"1" * 16, b"old" * 200_000)
+    end_offset = log.end_offset
+    answer = b"head" + log.read(0, size_bytes_max=FILE_BYTES, end_offset=end_offset).records
+    located = log.locate(0, size_bytes_max=FILE_BYTES, end_offset=end_offset)
+    peers.outgoing.write([b"head", located.stored()])
+    assert peers.writing.events == ["blocked"]
+    manager.delete("t", 0, token="x", now_ms=0)
+    filled(manager, b"2" * 16, b"new" * 200_000)
+    received = bytearray()
+    while len(received) < len(answer) and (part := await peers.reader.read(1 << 20)):
+        received += part
+    assert answer.startswith(received)
+    assert peers.writing.events == ["blocked", "an answer could not be sent: the records are gone"]
+    manager.close(clean=False)
 
 
 async def test_a_peer_that_leaves_in_the_middle(peers: Peers, segment: Segment) -> None:
