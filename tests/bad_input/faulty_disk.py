@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 from oncelog.broker.log.disk import Disk
 
@@ -16,7 +17,18 @@ class FaultyDisk(Disk):
         self.part_bytes = 0
         """What a failing write still writes."""
         self.broken_directory = ""
+        self._held_topic = ""
+        self._released = threading.Event()
         self._paths: dict[int, str] = {}
+
+    def hold(self, topic: str) -> None:
+        """Let no sync of these files end before `release`."""
+        self._released.clear()
+        self._held_topic = topic
+
+    def release(self) -> None:
+        self._held_topic = ""
+        self._released.set()
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> int:
         fd = super().open(path, writable=writable, create=create)
@@ -37,9 +49,14 @@ class FaultyDisk(Disk):
         return super().pwrite(fd, data, position)
 
     def fdatasync(self, fd: int) -> None:
+        if self._held_topic and self._is_of(self._held_topic, fd):
+            self._released.wait()
         if self.sync_error and self._is_broken(fd):
             raise OSError(self.sync_error, os.strerror(self.sync_error))
         super().fdatasync(fd)
 
     def _is_broken(self, fd: int) -> bool:
-        return f"/{self.broken_directory}-" in self._paths[fd]
+        return self._is_of(self.broken_directory, fd)
+
+    def _is_of(self, topic: str, fd: int) -> bool:
+        return f"/{topic}-" in self._paths[fd]

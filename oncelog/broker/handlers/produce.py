@@ -65,6 +65,8 @@ _REFUSED_WITHOUT_THE_LOG = frozenset(
 
 _Key = tuple[str, bytes, int]
 """Topic name, topic id and partition; a version has one of the first two."""
+_Waiting = dict[int, PartitionProduceResponse]
+"""Answers whose records are not safe yet, each under its `id`: those of two topics may be equal."""
 _NONE_REPEATED: frozenset[_Key] = frozenset()
 
 
@@ -108,7 +110,7 @@ def _append_all(
 ) -> ProduceResponse | Awaitable[ProduceResponse]:
     response = ProduceResponse()
     countdown: AckCountdown[ProduceResponse] | None = None
-    waiting: list[PartitionProduceResponse] = []
+    waiting: _Waiting = {}
     repeated = _repeated_partitions(request)
     for topic in request.topic_data:
         answers: list[PartitionProduceResponse] = []
@@ -132,7 +134,7 @@ def _append_all(
                 continue
             if request.acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
                 countdown = countdown or AckCountdown(response)
-                waiting.append(answer)
+                waiting[id(answer)] = answer
                 _wait_for(partition, last_offset + 1, answer, waiting, countdown)
     if repeated:
         response.responses = _answered_once(response.responses)
@@ -256,11 +258,11 @@ def _wait_for(
     partition: Partition,
     offset: int,
     answer: PartitionProduceResponse,
-    waiting: list[PartitionProduceResponse],
+    waiting: _Waiting,
     countdown: AckCountdown[ProduceResponse],
 ) -> None:
     def safe(error: KafkaError | None) -> None:
-        waiting.remove(answer)
+        del waiting[id(answer)]
         if error is not None:
             _refuse(answer, error)
         countdown.arrived()
@@ -269,10 +271,10 @@ def _wait_for(
     partition.when_safe(offset, safe)
 
 
-def _time_out(waiting: list[PartitionProduceResponse]) -> None:
+def _time_out(waiting: _Waiting) -> None:
     """The disk takes longer than the client wants to wait. The records may still become safe."""
     error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the records were not safe within the request's timeout")
-    for answer in waiting:
+    for answer in waiting.values():
         _refuse(answer, error)
 
 
