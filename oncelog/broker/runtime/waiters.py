@@ -6,12 +6,15 @@ Nothing here polls. A partition calls its waiters when its high watermark moves 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from oncelog.broker.runtime.promise import Promise
 from oncelog.protocol.errors import KafkaError
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 AckCallback = Callable[[KafkaError | None], None]
@@ -33,12 +36,20 @@ class AckWaiters:
     def reached(self, high_watermark: int) -> None:
         waiting = self._waiting
         while waiting and waiting[0][0] <= high_watermark:
-            waiting.popleft()[1](None)
+            _call_back(waiting.popleft()[1], None)
 
     def fail(self, error: KafkaError) -> None:
         waiting, self._waiting = self._waiting, deque()
         for _, callback in waiting:
-            callback(error)
+            _call_back(callback, error)
+
+
+def _call_back(callback: AckCallback, error: KafkaError | None) -> None:
+    try:
+        callback(error)
+    except Exception:
+        # The partition is not to blame, and has others to call.
+        logger.exception("a bug of ours in what waited for records to be safe")
 
 
 class AckCountdown(Promise[T]):

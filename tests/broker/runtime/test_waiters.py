@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from oncelog.broker.runtime.waiters import AckCountdown, AckWaiters, FetchWaiter
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -20,6 +22,25 @@ def test_acks_are_called_back_when_the_high_watermark_has_passed_them() -> None:
     failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
     waiters.fail(failure)
     assert called[-1] == (9, failure)
+
+
+@pytest.mark.parametrize("failure", [None, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)], ids=["reached", "failed"])
+def test_a_callback_that_raises_concerns_nobody_else(
+    caplog: pytest.LogCaptureFixture, failure: KafkaError | None
+) -> None:
+    waiters, called = AckWaiters(), []
+
+    def bug(_: KafkaError | None) -> None:
+        raise ValueError("a bug")
+
+    waiters.add(1, bug)
+    waiters.add(2, called.append)
+    if failure is None:
+        waiters.reached(2)
+    else:
+        waiters.fail(failure)
+    assert called == [failure]
+    assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
 async def test_a_countdown_gives_its_value_when_all_have_arrived() -> None:
