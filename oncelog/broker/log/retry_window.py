@@ -8,10 +8,13 @@ so that they are answered with their offsets instead of an error. Apache Kafka d
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from oncelog.broker.log.batch_scan import iter_headers
+from oncelog.broker.log.batch_scan import CorruptBatch, iter_headers
+from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.producer_entry import BATCHES_MAX, ProducerBatch, ProducerEntry
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from oncelog.broker.log.log_writer import LogWriter
@@ -21,10 +24,21 @@ _BYTES_MAX = 8 * 1024 * 1024
 
 
 def recall(log: LogWriter, entry: ProducerEntry) -> None:
-    """Adds the batches before the one that the snapshot had; does nothing the second time."""
+    """Adds the batches before the one that the snapshot had; does nothing the second time.
+
+    If they cannot be read, nothing is changed, so that the client may send its batch once more.
+    """
+    try:
+        found = _batches_before(log, entry) if entry.batches else ()
+    except CorruptBatch as error:
+        raise StorageError(f"{log.directory} is damaged {error}") from error
+    except OSError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory}: {error}") from error
     entry.restored = False
-    if not entry.batches:
-        return
+    entry.batches[:0] = found
+
+
+def _batches_before(log: LogWriter, entry: ProducerEntry) -> Collection[ProducerBatch]:
     first_offset = entry.batches[0].first_offset
     wanted = BATCHES_MAX - len(entry.batches)
     found: deque[ProducerBatch] = deque()
@@ -58,4 +72,4 @@ def recall(log: LogWriter, entry: ProducerEntry) -> None:
             found.appendleft(older.pop())
         budget -= stop - start
         index -= 1
-    entry.batches[:0] = found
+    return found

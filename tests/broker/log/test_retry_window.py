@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import errno
+
 import pytest
 from log_helpers import NOW, append, batch_of, open_log
 from simulated_disk import SimulatedDisk
 
+from oncelog.broker.log.disk import StorageError
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
@@ -30,6 +33,37 @@ def test_the_last_five_batches_survive_a_restart(clean: bool, others: int) -> No
     assert raised.value.code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
     assert log.end_offset == end
     assert append(log, batch_of(producer_id=1, epoch=0, sequence=16)).first_offset == end
+
+
+def test_a_retry_that_cannot_be_looked_up_may_be_sent_again() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    sent = [batch_of(2, producer_id=1, epoch=0, sequence=2 * i) for i in range(3)]
+    for batch in sent:
+        append(log, bytearray(batch))
+    log.close()
+    log = open_log(disk, clean=True, recovery_point=6)
+    disk.fail("pread", errno.EIO)
+    with pytest.raises(KafkaError) as raised:
+        append(log, bytearray(sent[0]))
+    assert raised.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert append(log, sent[0]).duplicate
+    assert log.end_offset == 6
+
+
+def test_a_retry_that_is_looked_up_among_damaged_batches() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    sent = [batch_of(2, producer_id=1, epoch=0, sequence=2 * i) for i in range(3)]
+    for batch in sent:
+        append(log, bytearray(batch))
+    log.close()
+    log = open_log(disk, clean=True, recovery_point=6)
+    file = disk.names["/t-0/00000000000000000000.log"]
+    assert file is not None
+    file.data[16] = 9
+    with pytest.raises(StorageError, match="is damaged"):
+        append(log, sent[0])
 
 
 @pytest.mark.parametrize("clean", [None, True, False], ids=["running", "restarted", "killed"])
