@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 class Partition:
     __slots__ = (
         "_acks",
-        "_appended_bytes",
+        "_appended",
         "_flush_on_ack",
         "_flusher",
         "_offline",
@@ -61,8 +61,8 @@ class Partition:
         self._flusher = flusher
         self._flush_on_ack = flush_on_ack
         self._acks = AckWaiters()
-        self._appended_bytes = 0
-        """Since the high watermark last moved: what long polls may expect of its next move."""
+        self._appended: list[tuple[int, int]] = []
+        """End offset and size of each batch that is to be flushed: what long polls may expect of the flush."""
         self._offline: KafkaError | None = None
         self._refuses_writes = False
         """Whether the last append failed, as on a full disk: said once, not for every request."""
@@ -96,7 +96,7 @@ class Partition:
             self._refuses_writes = False
             logger.warning("%s-%d takes writes again", self.topic, self.index)
         if not result.duplicate:
-            self._appended(result.size_bytes)
+            self._grow(result.size_bytes)
         return result
 
     def append_marker(
@@ -117,7 +117,7 @@ class Partition:
         except StorageError as error:
             self.failed(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
-        self._appended(result.size_bytes)
+        self._grow(result.size_bytes)
         return result
 
     def when_safe(self, offset: int, callback: AckCallback) -> None:
@@ -126,7 +126,15 @@ class Partition:
         self._flusher.hurry(self)
 
     def flushed(self) -> None:
-        self._advance(self.log.flushed_offset)
+        offset = self.log.flushed_offset
+        size_bytes = batch_count = 0
+        for end_offset, batch_bytes in self._appended:
+            if end_offset > offset:
+                break
+            size_bytes += batch_bytes
+            batch_count += 1
+        del self._appended[:batch_count]
+        self._advance(offset, size_bytes)
 
     def failed(self, error: StorageError) -> None:
         """The disk failed us: no ack may be given for what is not known to be durable."""
@@ -172,18 +180,18 @@ class Partition:
         """The largest epoch up to `epoch` that the log has, and the offset at which it ended."""
         return self.log.offset_for_epoch(epoch)
 
-    def _appended(self, size_bytes: int) -> None:
-        self._appended_bytes += size_bytes
+    def _grow(self, size_bytes: int) -> None:
+        log = self.log
         if self._flush_on_ack:
+            self._appended.append((log.end_offset, size_bytes))
             # Whoever waits for its own records says so after the append.
             self._flusher.mark_dirty(self, awaited=bool(self.fetch_waiters))
             return
-        log = self.log
-        self._advance(log.end_offset)
+        self._advance(log.end_offset, size_bytes)
         if log.end_offset - log.recovery_point >= log.config.flush_messages:
             self._flusher.mark_dirty(self)
 
-    def _advance(self, offset: int) -> None:
+    def _advance(self, offset: int, size_bytes: int) -> None:
         log = self.log
         if offset <= log.high_watermark:
             return
@@ -191,8 +199,7 @@ class Partition:
         self._acks.reached(offset)
         if self.fetch_waiters:
             for waiter in list(self.fetch_waiters):
-                waiter.grew(self._appended_bytes)
-        self._appended_bytes = 0
+                waiter.grew(size_bytes)
 
     def _wake_fetches(self) -> None:
         for waiter in list(self.fetch_waiters):

@@ -12,11 +12,13 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.replica.partition import Partition
 from oncelog.broker.runtime.flusher import Flusher
+from oncelog.broker.runtime.waiters import FetchWaiter
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.batch import build_batch, read_header
 from oncelog.protocol.records.record import Record
 
 NOW_MS = 1_000_000
+WAIT_MS = 600_000
 
 
 @pytest.fixture
@@ -39,9 +41,10 @@ async def partition(tmp_path: Path) -> AsyncIterator[Partition]:
     log.close()
 
 
-def append(partition: Partition) -> None:
+def append(partition: Partition) -> int:
+    """The size of the batch."""
     batch = build_batch([Record(0, NOW_MS, None, bytes(100))])
-    partition.append(memoryview(batch), read_header(batch), NOW_MS)
+    return partition.append(memoryview(batch), read_header(batch), NOW_MS).size_bytes
 
 
 def flush(partition: Partition) -> None:
@@ -61,3 +64,33 @@ async def test_a_callback_that_raises_leaves_the_partition_online(partition: Par
     flush(partition)
     assert called == [None]
     append(partition)
+
+
+async def test_a_long_poll_hears_of_what_was_appended_during_an_earlier_sync(partition: Partition) -> None:
+    size_bytes = append(partition)
+    ticket = partition.log.begin_flush()
+    assert ticket is not None
+    early = FetchWaiter([partition], size_bytes + 1, WAIT_MS)
+    append(partition)
+    ticket.run()
+    partition.log.complete_flush(ticket)
+    partition.flushed()
+    assert partition.log.high_watermark == 1
+    assert not early.future.done(), "what is not safe does not count"
+    late = FetchWaiter([partition], size_bytes, WAIT_MS)
+    flush(partition)
+    assert early.future.done()
+    assert late.future.done()
+
+
+async def test_a_long_poll_does_not_count_what_it_could_read_before(partition: Partition) -> None:
+    for _ in range(3):
+        size_bytes = append(partition)
+    flush(partition)
+    waiter = FetchWaiter([partition], size_bytes + 1, WAIT_MS)
+    append(partition)
+    flush(partition)
+    assert not waiter.future.done()
+    append(partition)
+    flush(partition)
+    assert waiter.future.done()
