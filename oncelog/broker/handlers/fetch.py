@@ -187,13 +187,13 @@ def _read_partition(
             data.records = found.stored()
         elif found.size_bytes:
             data.records = found.stored().read()
+        if read_committed and found.size_bytes:
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                for aborted in log.aborted_transactions(offset, found.next_offset)
+            ]
     except (StorageError, OSError) as error:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
-    if read_committed and found.size_bytes:
-        data.aborted_transactions = [
-            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-            for aborted in log.aborted_transactions(offset, found.next_offset)
-        ]
     return data
 
 
