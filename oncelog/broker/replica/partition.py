@@ -193,11 +193,16 @@ class Partition:
 
     def _advance(self, offset: int, size_bytes: int) -> None:
         log = self.log
-        if offset <= log.high_watermark:
+        high_watermark = log.high_watermark
+        if offset <= high_watermark:
             return
+        stable_offset = log.last_stable_offset if self.fetch_waiters else high_watermark
         log.update_high_watermark(offset)
         self._acks.reached(offset)
-        if self.fetch_waiters:
+        if stable_offset < high_watermark and log.last_stable_offset > stable_offset:
+            # The end of a transaction: readers of committed records were told of its bytes before they could have them.
+            self._wake_fetches()
+        elif self.fetch_waiters:
             for waiter in list(self.fetch_waiters):
                 waiter.grew(size_bytes)
 
