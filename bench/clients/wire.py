@@ -45,7 +45,7 @@ class WireError(Exception):
 
 class Driven(NamedTuple):
     requests: int
-    seconds: float
+    received_bytes: int
     latencies_s: list[float]
 
 
@@ -221,6 +221,7 @@ class _Connection:
         self.frames = frames
         self.sent = 0
         self.answered = 0
+        self.received_bytes = 0
         self.sent_at = 0.0
         self.unsent = memoryview(b"")
         self.awaits_room = False
@@ -245,6 +246,7 @@ class _Connection:
         size = self.socket.recv_into(buffer)
         if not size:
             raise WireError("the broker closed a connection of the load")
+        self.received_bytes += size
         position = done = 0
         while position < size:
             if not self._missing:
@@ -287,8 +289,7 @@ class _Loop:
             self._epoll.register(descriptor, select.EPOLLIN)
 
     def run(self, seconds: float) -> Driven:
-        started = time.perf_counter()
-        deadline = started + seconds
+        deadline = time.perf_counter() + seconds
         for connection in self._by_descriptor.values():
             self._refill(connection)
         in_flight = sum(connection.sent for connection in self._by_descriptor.values())
@@ -298,8 +299,9 @@ class _Loop:
                 in_flight += self._turn(buffer)
                 if self._left and time.perf_counter() > deadline:
                     self._left = 0
-        answered = sum(connection.answered for connection in self._by_descriptor.values())
-        return Driven(answered, time.perf_counter() - started, self._latencies_s)
+        connections = self._by_descriptor.values()
+        answered = sum(connection.answered for connection in connections)
+        return Driven(answered, sum(connection.received_bytes for connection in connections), self._latencies_s)
 
     def _turn(self, buffer: bytearray) -> int:
         """What this turn has added to the requests in flight."""

@@ -32,8 +32,8 @@ of its whole process, read from outside; RSS is that after the case.
 
 {_CLIENT_MARK} marks a cell where **the client was the bottleneck** (it used {_CLIENT_BUSY_CORES} cores or more, the
 broker less than {_BROKER_IDLE_CORES}): the throughput is then the client's, a ratio near 1 says nothing about the
-broker, and the CPU per MB or per request is the figure to look at. *Produce, broker-bound* shows the same work with a
-client that costs next to nothing.
+broker, and the CPU per MB or per request is the figure to look at. *Produce and fetch, broker-bound* shows the same
+work with a client that costs next to nothing.
 """
 
 _REACH = """\

@@ -1,6 +1,7 @@
-"""Produce with requests made beforehand: a client that costs next to nothing, so that the broker is the bottleneck.
+"""Produce and fetch with requests made beforehand: a client that costs so little that the broker is the bottleneck.
 
-Not idempotent, because a sequence would have to be written into every request; everything else is as in `produce`.
+Produce is not idempotent, because a sequence would have to be written into every request; everything else is as in
+`produce`. A fetch asks for up to a megabyte of one partition, and nobody looks at what comes.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from bench.works.requests import check_all_arrived
 
 _PARTITIONS, _CONNECTIONS, _WINDOW = 8, 4, 5
 _BATCH_BYTES = 100_000
+_FETCHED_BYTES, _FETCHED_RECORD_BYTES, _FETCHED_MEGABYTES = 1_000_000, 1000, 400
 
 
 class SaturateCase(Case):
     headline = "mb_per_s"
 
     def __init__(self, size: int) -> None:
-        super().__init__(f"{size} B x {_PARTITIONS}", PEERS, size=size, partitions=_PARTITIONS)
+        super().__init__(f"produce {size} B x {_PARTITIONS}", PEERS, size=size, partitions=_PARTITIONS)
         self._size = size
         self._count = max(1, _BATCH_BYTES // size)
         self._batch = b""
@@ -42,12 +44,42 @@ class SaturateCase(Case):
         return meter.sample(records=records, megabytes=records * self._size / 1e6, requests=driven.requests)
 
 
+class SaturateFetchCase(Case):
+    headline = "mb_per_s"
+    extra_seconds = 3.0
+
+    def __init__(self) -> None:
+        name = f"fetch {_FETCHED_RECORD_BYTES} B x {_PARTITIONS}"
+        super().__init__(name, ("kafka", "oncelog", "kfake"), partitions=_PARTITIONS)
+        self._topic = f"saturate-fetch-{_PARTITIONS}"
+
+    def prepare(self, peer: Peer, seconds: float) -> None:
+        confluent.create_topic(peer, self._topic, _PARTITIONS)
+        address, sizes = peer.bootstrap_servers, (_FETCHED_RECORD_BYTES, _BATCH_BYTES)
+        wire.fill(address, self._topic, _PARTITIONS, _FETCHED_MEGABYTES, *sizes)
+
+    def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
+        end = min(wire.end_offsets(peer.bootstrap_servers, self._topic, _PARTITIONS))
+        step = _FETCHED_BYTES // _FETCHED_RECORD_BYTES
+        frames = [
+            [wire.fetch_frame(self._topic, partition, offset, _FETCHED_BYTES) for offset in range(0, end - step, step)]
+            for partition in range(_PARTITIONS)
+        ]
+        wire.check_answers(peer.bootstrap_servers, frames[0][:1])
+        with Meter(peer) as meter:
+            driven = wire.drive(peer.bootstrap_servers, frames, seconds=seconds)
+        return meter.sample(megabytes=driven.received_bytes / 1e6, requests=driven.requests)
+
+    def finish(self, peer: Peer) -> None:
+        confluent.delete_topic(peer, self._topic)
+
+
 class Saturate(Work):
     name = "saturate"
-    title = "Produce, broker-bound"
+    title = "Produce and fetch, broker-bound"
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--size", type=numbers, default=[100, 1000, 10_000], help="of a record, bytes; a list")
 
     def cases(self, options: Namespace) -> Sequence[Case]:
-        return [SaturateCase(size) for size in options.size]
+        return [*(SaturateCase(size) for size in options.size), SaturateFetchCase()]

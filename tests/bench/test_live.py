@@ -22,7 +22,7 @@ from bench.works.growth import IdleConnectionsCase
 from bench.works.latency import EndToEnd, ProduceLatency
 from bench.works.produce import ProduceCase
 from bench.works.requests import ConnectionsCase, SmallRequestsCase
-from bench.works.saturate import SaturateCase
+from bench.works.saturate import SaturateCase, SaturateFetchCase
 from bench.works.transactions import ConfluentTransactions, JavaTransactionsCase
 from bench.works.transform import TransformCase
 from conformance.reference.jars import missing
@@ -52,6 +52,7 @@ CASES: dict[str, tuple[Case, str]] = {
     "small fetch": (SmallRequestsCase("fetch"), "oncelog"),
     "small list offsets": (SmallRequestsCase("list offsets"), "oncelog"),
     "saturate": (SaturateCase(1000), "oncelog"),
+    "saturate by fetches": (SaturateFetchCase(), "oncelog"),
     "saturate the floor": (SaturateCase(1000), "floor"),
     "idle connections": (IdleConnectionsCase(30), "oncelog"),
 }
