@@ -179,8 +179,12 @@ class BlockEncoder:
             base_sequence=NO_SEQUENCE,
             record_count=block.count,
         )
-        encoded = assemble_batch(header, b"".join(block.bodies))
+        plain = b"".join(block.bodies)
+        encoded = assemble_batch(header, plain)
         limit = self._topic(topic).message_size_bytes_max
+        if len(encoded) > limit >= HEADER_SIZE + len(plain):
+            # A codec makes what it cannot compress a little larger than it was.
+            encoded = assemble_batch(header._replace(attributes=TRANSACTIONAL_BIT), plain)
         if len(encoded) > limit:
             raise BadRow(
                 f"a record for {topic}-{partition} is too large: its batch has {len(encoded)} bytes,"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -143,6 +144,17 @@ def test_a_row_without_a_topic_is_refused() -> None:
 def test_a_large_record_that_compresses_well_fits() -> None:
     found = encode([batch(value=pa.array([b"x" * 2000, b"y"]))], limit=1000, compression=Compression.GZIP, partitions=1)
     assert [len(records) for *_, records in found] == [1, 1]
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+@pytest.mark.parametrize("size_bytes", [1_233, 9_928])
+def test_what_does_not_compress_still_fits(compression: Compression, size_bytes: int) -> None:
+    """Eight records of 1,233 bytes, or one of 9,928, fill a batch to its limit; each codec makes it larger."""
+    numbers = random.Random(7)
+    values = [numbers.randbytes(size_bytes) for _ in range(20)]
+    rows = batch(value=pa.array(values))
+    found = encode([rows], limit=10_000, batch_size_bytes=1_048_576, compression=compression, partitions=1)
+    assert [record.value for *_, records in found for record in records] == values
 
 
 def test_no_rows_give_no_blocks() -> None:
