@@ -86,15 +86,19 @@ def test_a_huge_length_allocates_little(message: type[Message], version: int) ->
     encoded = encode(sample(message, version), version)
     frames = with_huge_lengths(encoded[:30], range(min(30, len(encoded))))
     decode(message, version, encoded)  # compiles the decoder, which is not to be counted
+    # What the threads of other tests' brokers allocate meanwhile is counted as well, but not each time.
+    assert any(peak_bytes(message, version, frames) < 20_000 for _ in range(5))
+
+
+def peak_bytes(message: type[Message], version: int, frames: list[bytes]) -> int:
     tracemalloc.start()
     try:
         for frame in frames:
             with suppress(ProtocolError):
                 decode(message, version, frame)
-        _, peak = tracemalloc.get_traced_memory()
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 20_000
 
 
 def test_more_elements_than_the_budget_are_refused_though_they_are_there() -> None:
