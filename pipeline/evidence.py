@@ -12,16 +12,17 @@ import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from oncelog.client.cluster import Cluster, TopicPartition
 from oncelog.client.consumer import Consumer
-from oncelog.client.errors import ClientError
-from oncelog.client.offsets import LATEST, Isolation, list_offsets
+from oncelog.client.errors import ClientError, known_code
+from oncelog.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
 from oncelog.client.security.options import PLAINTEXT, SecurityOptions
-from oncelog.protocol.errors import KafkaError
-from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from oncelog.protocol.records.batch import iter_headers
 from oncelog.protocol.records.control import ControlType, decode_control_key
 from oncelog.protocol.records.record import iter_records
@@ -115,21 +116,30 @@ def _aborted_in(cluster: Cluster, topic: str, partition: int) -> set[int]:
 
 
 def _raw_fetches(cluster: Cluster, topic: str, partition: int) -> Iterator[memoryview]:
-    end = list_offsets(cluster, {(topic, partition): LATEST})[topic, partition].offset
-    position = 0
+    where = (topic, partition)
+    position = list_offsets(cluster, {where: EARLIEST})[where].offset
+    end = list_offsets(cluster, {where: LATEST})[where].offset
     while position < end:
-        part = FetchPartition(partition=partition, fetch_offset=position, partition_max_bytes=FETCH_SIZE_BYTES)
-        topic_id = cluster.topic(topic).topic_id
-        request = FetchRequest(
-            max_wait_ms=100, min_bytes=1, max_bytes=FETCH_SIZE_BYTES, isolation_level=Isolation.READ_UNCOMMITTED,
-            topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=[part])],
-        )  # fmt: skip
-        connection = cluster.connection(cluster.leader_id(topic, partition))
-        answer = connection.send(request, FetchResponse)
-        data = memoryview(answer.responses[0].partitions[0].records or b"")
+        data = cluster.retry(partial(_raw_fetch, cluster, topic, partition, position))
         yield data
-        headers = [header for _, header in iter_headers(data)]
-        position = headers[-1].last_offset + 1 if headers else end
+        position = max(header.last_offset for _, header in iter_headers(data)) + 1
+
+
+def _raw_fetch(cluster: Cluster, topic: str, partition: int, position: int) -> memoryview:
+    """What comes from a place before the end; that nothing comes is an error, or the rest would pass for clean."""
+    part = FetchPartition(partition=partition, fetch_offset=position, partition_max_bytes=FETCH_SIZE_BYTES)
+    request = FetchRequest(
+        max_wait_ms=100, min_bytes=1, max_bytes=FETCH_SIZE_BYTES, isolation_level=Isolation.READ_UNCOMMITTED,
+        topics=[FetchTopic(topic=topic, topic_id=cluster.topic(topic).topic_id, partitions=[part])],
+    )  # fmt: skip
+    answer = cluster.connection(cluster.leader_id(topic, partition)).send(request, FetchResponse)
+    # The answer to a client above its quota has no partitions.
+    data = next((data for each in answer.responses for data in each.partitions), PartitionData())
+    code = answer.error_code or data.error_code or (0 if data.records else ErrorCode.OFFSET_NOT_AVAILABLE)
+    if code:
+        cluster.forget(topic)
+        raise KafkaError(known_code(code), f"{topic}-{partition} cannot be read at offset {position}")
+    return memoryview(data.records or b"")
 
 
 # -- whole batches -------------------------------------------------------------------------------------------------

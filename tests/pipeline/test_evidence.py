@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
 from oncelog.client.offsets import Isolation
 from oncelog.client.producer import Producer
+from oncelog.protocol.errors import KafkaError
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.options import SinkOptions
 from oncelog.spark.transaction import Transactions
@@ -29,6 +31,7 @@ from pipeline.evidence import (
     wait_for_open_transaction,
 )
 from pipeline.report import Section, Totals, write_report
+from tests.spark.test_source import delete_records, write_transaction
 
 ENDS = [{"in": {"0": 2}}, {"in": {"0": 4}}]
 
@@ -41,6 +44,15 @@ def verdict(sources: list[str], aborted: set[tuple[int, int]] = frozenset()) -> 
     found = judge(["0:0", "0:1", "0:2"], seen(*sources), sources, set(aborted))
     kept = ("lost", "duplicated", "unexpected", "aborted_visible", "out_of_order")
     return {name: getattr(found, name) for name in kept if getattr(found, name)}
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """A broker with the topic `t`."""
+    with Broker() as running:
+        with Cluster(running.bootstrap_servers) as cluster:
+            Admin(cluster).create_topic("t", partitions=1)
+        yield running
 
 
 def test_verdicts() -> None:
@@ -110,6 +122,25 @@ def test_aborted_records_are_found_in_the_log_itself() -> None:
         # It may come late and stop at few places, but never inside a transaction.
         assert reader.stops[0] <= {0, 3, 6, 9}
     assert count_end(servers, "t") == 0
+
+
+def test_aborted_records_are_found_behind_the_start_of_the_log(broker: Broker) -> None:
+    servers = broker.bootstrap_servers
+    write_transaction(servers, "t", range(3), commit=True)
+    with Cluster(servers) as cluster:
+        delete_records(cluster, "t", 0, 4)
+    write_transaction(servers, "t", range(2), commit=False)
+    assert aborted_offsets(servers, "t") == {(0, 4), (0, 5)}
+
+
+def test_a_log_that_cannot_be_read_is_no_evidence(broker: Broker) -> None:
+    servers = broker.bootstrap_servers
+    write_transaction(servers, "t", range(2), commit=False)
+    broker.faults.inject("Fetch", "error:OFFSET_OUT_OF_RANGE")
+    with pytest.raises(KafkaError, match=r"t-0 cannot be read at offset 0"):
+        aborted_offsets(servers, "t")
+    broker.faults.inject("Fetch", "error:NOT_LEADER_OR_FOLLOWER")
+    assert aborted_offsets(servers, "t") == {(0, 0), (0, 1)}, "what may pass is waited for"
 
 
 def test_a_report_is_one_file_with_its_plots(tmp_path: Path) -> None:
