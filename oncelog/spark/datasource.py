@@ -3,8 +3,9 @@
 The API runs `write` in one task for each partition of the data, in any number of attempts, and then `commit` once in
 a process beside the driver. It has no hook between the two for bringing rows together by output partition, nor one
 before the tasks. So the tasks only encode, and their blocks travel to `commit` with their reports; `commit` writes
-all of them in one transaction. The guarantee is the sink's own, with two differences: the whole batch passes through
-the driver (`spark.driver.maxResultSize` bounds it), and the source's offsets are not known, so lag tools see nothing.
+all of them in one transaction. The guarantee is the sink's own, with these differences: the whole batch passes through
+the driver (`spark.driver.maxResultSize` bounds it), and the source's offsets are not known, so that lag tools see
+nothing, and a batch that Spark planned anew under an old number is taken for the old one.
 Use `exactly_once_sink` for large batches.
 """
 

@@ -1,12 +1,12 @@
 """What Spark knows about the running query and does not tell a foreachBatch function.
 
 The query's id is a local property of the thread. The source's offsets are read from the query's own log of offsets,
-through the JVM. They are wanted for lag tools; a source that is not Kafka, or a Spark that hides the log, costs the
-reports of lag and nothing else.
+through the JVM: those of Kafka for lag tools, and a digest of all, by which a batch is recognised.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -23,6 +23,8 @@ class QueryState(NamedTuple):
     """Changes with every start of the query; empty where the JVM does not tell it."""
     source_offsets: dict[TopicPartition, int]
     """Where each partition of each Kafka source ends in this batch."""
+    plan: str = ""
+    """A digest of what Spark noted about the batch before it ran; empty where it noted nothing."""
 
 
 def read_query(spark: Any, batch_id: int) -> QueryState:
@@ -30,7 +32,10 @@ def read_query(spark: Any, batch_id: int) -> QueryState:
     execution = _execution(spark, query_id)
     if execution is None:
         return QueryState(query_id, "", {})
-    return QueryState(query_id, execution.runId().toString(), _source_offsets(execution, batch_id))
+    run_id, logged = execution.runId().toString(), execution.offsetLog().get(batch_id)
+    if not logged.isDefined():
+        return QueryState(query_id, run_id, {})
+    return QueryState(query_id, run_id, _source_offsets(execution, logged.get()), _plan(logged.get()))
 
 
 def is_running(spark: Any, query: QueryState) -> bool:
@@ -46,11 +51,18 @@ def _execution(spark: Any, query_id: str) -> Any:
     return queries.get(spark.sparkContext._jvm.java.util.UUID.fromString(query_id))
 
 
-def _source_offsets(execution: Any, batch_id: int) -> dict[TopicPartition, int]:
-    logged = execution.offsetLog().get(batch_id)
-    if not logged.isDefined():
-        return {}
-    sources, offsets = execution.sources(), logged.get().offsets()
+def _plan(entry: Any) -> str:
+    """The offsets of all sources, and the time of planning: some sources count batches, and begin again as well."""
+    offsets, metadata = entry.offsets(), entry.metadata()
+    ends = [offsets.apply(index) for index in range(offsets.size())]
+    noted: list[Any] = [end.get().json() if end.isDefined() else None for end in ends]
+    if metadata.isDefined():
+        noted.append(metadata.get().batchTimestampMs())
+    return hashlib.sha256(json.dumps(noted).encode()).hexdigest()[:16]
+
+
+def _source_offsets(execution: Any, entry: Any) -> dict[TopicPartition, int]:
+    sources, offsets = execution.sources(), entry.offsets()
     found: dict[TopicPartition, int] = {}
     for index in range(min(sources.size(), offsets.size())):
         is_kafka = sources.apply(index).getClass().getSimpleName() in _KAFKA_SOURCES

@@ -169,6 +169,12 @@ class ExactlyOnceSink:
                 " checkpoint is older than the output. Restore the newest checkpoint, or begin anew with adopt=True"
                 " and a new checkpoint"
             )
+        if newest.contradicts(Marker(query.query_id, batch_id, query.plan)):
+            raise SinkError(
+                f"batch {batch_id} of this query is committed already, with other rows than Spark has in it now: the"
+                " checkpoint is older than the output, and the batch was planned anew. Restore the newest checkpoint,"
+                " or begin anew with adopt=True and a new checkpoint"
+            )
         return batch_id == newest.batch
 
     # -- the batch -------------------------------------------------------------------------------------------
@@ -246,7 +252,7 @@ class ExactlyOnceSink:
             transactions.commit_offsets(offsets)
         if offsets or written:
             self._fence_due = not transactions.commit()
-        self._newest = Marker(query.query_id, batch_id)
+        self._newest = Marker(query.query_id, batch_id, query.plan)
         for where, records in written.items():
             before = transactions.next_sequences.get(where, 0)
             transactions.next_sequences[where] = (before + records) & SEQUENCE_MASK
@@ -291,7 +297,7 @@ class ExactlyOnceSink:
         An offset has to be some partition's, so the marker alone stands at one of the output, where its offset
         counts batches.
         """
-        metadata = Marker(query.query_id, batch_id).encode()
+        metadata = Marker(query.query_id, batch_id, query.plan).encode()
         if query.source_offsets:
             return {where: CommittedOffset(offset, metadata) for where, offset in query.source_offsets.items()}
         if self.options.topic is not None:

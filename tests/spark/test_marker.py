@@ -9,8 +9,21 @@ from oncelog.spark.query import parse_kafka_offsets
 
 
 def test_a_marker_survives_its_encoding() -> None:
-    marker = Marker("6653a371", 17)
-    assert decode_marker(marker.encode()) == marker
+    for marker in (Marker("6653a371", 17), Marker("6653a371", 17, "9f86d081")):
+        assert decode_marker(marker.encode()) == marker
+
+
+def test_a_marker_of_the_first_version_fits_any_plan() -> None:
+    first = decode_marker('{"query":"6653a371","batch":17}')
+    assert first == Marker("6653a371", 17)
+    assert not first.contradicts(Marker("6653a371", 17, "9f86d081"))
+
+
+def test_one_number_for_two_plans_is_a_contradiction() -> None:
+    marker = Marker("a", 3, "9f86d081")
+    assert marker.contradicts(Marker("a", 3, "60303ae2"))
+    assert not marker.contradicts(marker)
+    assert not marker.contradicts(Marker("a", 4, "60303ae2"))
 
 
 @pytest.mark.parametrize("metadata", ["", "hello", "[]", "{}", '{"query": "x"}', '{"query": "x", "batch": "y"}'])

@@ -167,6 +167,32 @@ def test_a_driver_that_died_between_the_commit_and_sparks_note_of_it(
     assert values(servers, topic) == expected(0)
 
 
+def test_a_batch_that_is_planned_anew_is_no_repetition(
+    spark: Any, killable: Broker, topic: str, tmp_path: Path
+) -> None:
+    """The checkpoint comes back from a copy that was made before the batch was planned: its number says nothing."""
+    servers = killable.bootstrap_servers
+    source, checkpoint = new_topic(servers), tmp_path / "checkpoint"
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", source)
+    copied = reader.option("startingOffsets", "earliest").load().select("value")
+
+    def run(batch: int) -> None:
+        with Cluster(servers) as cluster, Producer(cluster) as producer:
+            for number in range(ROWS):
+                producer.produce(source, b"%d-%d" % (batch, number))
+        sink = exactly_once_sink(servers, transactional_id=f"anew-{topic}", topic=topic)
+        writer = copied.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination(200)
+
+    run(0)
+    for log in ("offsets", "commits"):
+        (checkpoint / log / "0").unlink()
+        (checkpoint / log / ".0.crc").unlink(missing_ok=True)
+    with pytest.raises(Exception, match="batch 0 of this query is committed already, with other rows"):
+        run(1)
+    assert values(servers, topic) == expected(0)
+
+
 @pytest.mark.parametrize(
     ("attempt", "thread", "status"),
     [(0, FIRST, "written"), (1, LATER_TASK, "repeated"), (0, LATER_TASK, "repeated"), (0, LATER_STAGE, "repeated")],
