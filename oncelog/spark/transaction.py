@@ -2,8 +2,9 @@
 
 The epoch is the one thing that all safety rests on. It is bumped by InitProducerId, which at the same time aborts
 what the epoch before has left open, whenever something may be under way that must not land any more: when a driver
-starts, when a batch was not committed, and when the answer to EndTxn was lost, because in this generation of the
-protocol a late EndTxn could otherwise end the next transaction (KAFKA-17754).
+starts, when a batch was not committed, and when the answer to a request of the transaction was lost. What was sent
+again may arrive once more, and in this generation of the protocol a late EndTxn could end the next transaction
+(KAFKA-17754), and a late TxnOffsetCommit would put the marker of this batch into it.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class Transactions:
         self._cluster = cluster
         self._options = options
         self._coordinators: dict[int, int] = {}
+        self._lost: list[ClientError] = []
+        """Why requests under this epoch had to be sent again."""
 
     # -- the life of a transaction ---------------------------------------------------------------------------
 
@@ -94,6 +97,7 @@ class Transactions:
             raise
         self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
         self.next_sequences = {}
+        self._lost.clear()
         return self.identity
 
     def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
@@ -136,7 +140,7 @@ class Transactions:
         self._in_transaction(commit, TxnOffsetCommitResponse, _offset_codes, where=GROUP)
 
     def commit(self) -> bool:
-        """Commits. False says that an answer was lost on the way, so that a new epoch is due before going on.
+        """Commits. False says that an answer of the transaction was lost, so that a new epoch is due before going on.
 
         OutcomeUnknown says that no answer came at all; `fence` and `committed` then tell what became of it.
         """
@@ -147,12 +151,11 @@ class Transactions:
             producer_epoch=identity.epoch,
             committed=True,
         )
-        lost: list[ClientError] = []
         try:
-            self._in_transaction(request, EndTxnResponse, lambda found: [found.error_code], lost=lost)
+            self._in_transaction(request, EndTxnResponse, lambda found: [found.error_code])
         except ClientError as error:
             raise OutcomeUnknown(f"the answer to the commit was lost: {error}") from None
-        return not lost
+        return not self._lost
 
     def committed(self) -> dict[TopicPartition, CommittedOffset]:
         """What the group has committed; waits for a transaction that is just being ended (KIP-447)."""
@@ -180,10 +183,9 @@ class Transactions:
         codes: Callable[[M], Iterable[int]],
         *,
         where: int = TRANSACTION,
-        lost: list[ClientError] | None = None,
     ) -> M:
         try:
-            return self._ask(where, request, response, codes, lost=lost)
+            return self._ask(where, request, response, codes, lost=self._lost)
         except KafkaError as error:
             if error.code in _LOST:
                 raise Repeat(f"the transaction was ended from outside: {error}") from None

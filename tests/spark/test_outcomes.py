@@ -102,6 +102,22 @@ def test_a_commit_whose_answer_is_lost(spark: Any, killable: Broker, topic: str,
     assert values(servers, topic) == expected(0, 1)
 
 
+@pytest.mark.parametrize("api", ["AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"])
+def test_a_late_request_of_a_batch_cannot_reach_the_next(spark: Any, killable: Broker, topic: str, api: str) -> None:
+    """What was sent twice may arrive once more, and a late TxnOffsetCommit would take the marker back."""
+    servers = killable.bootstrap_servers
+    sink = exactly_once_sink(servers, transactional_id=f"late-{topic}", topic=topic)
+    killable.faults.inject(api, "drop-reply")
+    epochs = []
+    for batch in range(3):
+        sink(rows(spark, batch), batch)
+        assert sink.last_report is not None
+        epochs.append(sink.last_report.epoch)
+    first, second, third = epochs
+    assert first < second == third
+    assert values(servers, topic) == expected(0, 1, 2)
+
+
 @pytest.mark.parametrize("action", ["crash-before", "crash-after"])
 @pytest.mark.parametrize("api", ["Produce", "AddPartitionsToTxn", "TxnOffsetCommit", "InitProducerId"])
 def test_a_broker_that_dies_within_a_batch(spark: Any, killable: Broker, topic: str, api: str, action: str) -> None:
