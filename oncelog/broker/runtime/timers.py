@@ -74,6 +74,7 @@ class TimerQueue:
         self._run_due()
 
     def _run_due(self) -> None:
+        """A timer that is set meanwhile waits for the next wake-up, so one without a delay cannot hold the loop."""
         self._wake_up = None
         now_ms = self._clock.steady_ms()
         due: list[Hashable] = []
@@ -88,8 +89,10 @@ class TimerQueue:
             if deadline_ms > now_ms:
                 self._push(key, deadline_ms)
             else:
-                del self._deadlines[key]
                 due.append(key)
         for key in due:
-            self._fire(key)
+            # One that has just fired may have moved this one, or cancelled it.
+            if self._deadlines.get(key, now_ms + 1) <= now_ms:
+                del self._deadlines[key]
+                self._fire(key)
         self._arm()

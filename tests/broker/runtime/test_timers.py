@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable
 
+import pytest
+
 from oncelog.broker.runtime.clock import Clock
 from oncelog.broker.runtime.timers import TimerQueue
 
@@ -95,3 +97,47 @@ async def test_thousands_of_idle_timers_need_one_wake_up() -> None:
     assert timers._wake_up is not None
     assert timers._wake_up_ms == base_ms + 1_000_000
     timers.close()
+
+
+@pytest.mark.parametrize("change", ["moved", "cancelled", "closed"])
+async def test_a_timer_that_fires_may_move_or_cancel_another_that_is_due_as_well(change: str) -> None:
+    clock = Clock()
+    fired: list[Hashable] = []
+    now_ms = clock.steady_ms()
+
+    def fire(key: Hashable) -> None:
+        fired.append(key)
+        if key == "first":
+            match change:
+                case "moved":
+                    timers.set("second", now_ms + 50_000)
+                case "cancelled":
+                    timers.cancel("second")
+                case "closed":
+                    timers.close()
+
+    timers = TimerQueue(clock, fire)
+    timers.set("first", now_ms + 10_000)
+    timers.set("second", now_ms + 10_000)
+    clock.advance(20_000)
+    assert fired == ["first"]
+    clock.advance(40_000)
+    assert fired == (["first", "second"] if change == "moved" else ["first"])
+
+
+async def test_a_timer_without_a_delay_that_sets_itself_again_lets_the_loop_go_on() -> None:
+    clock = Clock()
+    count = 0
+
+    def fire(key: Hashable) -> None:
+        nonlocal count
+        count += 1
+        if count < 3:
+            timers.set(key, clock.steady_ms())
+
+    timers = TimerQueue(clock, fire)
+    timers.set("again", clock.steady_ms() + 1000)
+    clock.advance(1000)
+    assert count == 1
+    while count < 3:
+        await asyncio.sleep(0)
