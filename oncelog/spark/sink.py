@@ -58,6 +58,8 @@ _ATTEMPT_EXPRESSION = "java_method('java.lang.Thread', 'currentThread')"
 _BAD_ROW = re.compile(r"BadRow: (.*)")
 
 _owners: dict[str, QueryState] = {}
+_written: dict[str, tuple[str, int]] = {}
+"""The run and the batch of the last call that returned, by transactional id."""
 _owners_lock = threading.Lock()
 
 
@@ -104,13 +106,14 @@ class ExactlyOnceSink:
         columns = check_columns(batch.schema, self.options.topic)
         query = read_query(batch.sparkSession, batch_id)
         self._prepare_session(batch.sparkSession, query)
-        self._claim(batch.sparkSession, query)
+        self._claim(batch.sparkSession, query, batch_id)
         try:
             self.last_report = self._run(batch.select(*columns), batch_id, query)
         except UnknownTopic as error:
             raise SinkError(f"{error}; the sink does not create topics") from None
         except (ClientError, KafkaError) as error:
             raise SinkError(f"batch {batch_id} is not committed: {error}") from error
+        _written[self.options.transactional_id] = (query.run_id, batch_id)
 
     def close(self) -> None:
         """Closes the connections; the sink opens them again if it is used again."""
@@ -126,9 +129,19 @@ class ExactlyOnceSink:
         prepare_session(spark)
         self._prepared_run = query.run_id
 
-    def _claim(self, spark: Any, query: QueryState) -> None:
-        """Two queries of one application would fence each other for ever; the second is told so."""
+    def _claim(self, spark: Any, query: QueryState, batch_id: int) -> None:
+        """Two queries of one application would fence each other for ever; the second is told so.
+
+        So is a second write of one batch, which would find the marker of the first and be skipped. Spark itself
+        repeats a batch in another run only.
+        """
         with _owners_lock:
+            if query.run_id and _written.get(self.options.transactional_id) == (query.run_id, batch_id):
+                raise SinkError(
+                    f"batch {batch_id} was written under the transactional id {self.options.transactional_id!r} just"
+                    " now, and a second write would be taken for its repetition: each write of a batch needs a"
+                    " transactional id of its own. Rows for several topics can go in one write, with a column `topic`"
+                )
             owner = _owners.get(self.options.transactional_id)
             if owner is not None and owner.run_id != query.run_id and is_running(spark, owner):
                 raise TransactionalIdInUse(

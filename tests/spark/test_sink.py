@@ -170,7 +170,7 @@ def test_a_failed_batch_leaves_nothing_visible_and_can_be_repeated(
     assert len(read(servers, topic, count=100)) == 100
 
 
-def _fail(*_: object) -> None:
+def _fail(*_: object, **__: object) -> None:
     raise ZeroDivisionError
 
 
@@ -297,6 +297,45 @@ def test_two_queries_cannot_share_an_id(spark: Any, servers: str, new_topic: New
         query.stop()
 
 
+@pytest.mark.parametrize("sinks", [1, 2])
+def test_a_batch_cannot_be_written_twice_under_one_id(
+    spark: Any, oncelog_servers: str, new_topic: NewTopic, checkpoint: str, sinks: int
+) -> None:
+    """The second write would find the marker of the first, and be taken for its repetition."""
+    source, target = new_topic(oncelog_servers, 1), new_topic(oncelog_servers, 1)
+    fill(oncelog_servers, source, 0, 10)
+    first = new_sink(oncelog_servers, target)
+    second = first if sinks == 1 else new_sink(oncelog_servers, target, first.options.transactional_id)
+
+    def write(batch: Any, batch_id: int) -> None:
+        first(batch.where("CAST(CAST(value AS STRING) AS INT) < 5"), batch_id)
+        second(batch.where("CAST(CAST(value AS STRING) AS INT) >= 5"), batch_id)
+
+    with pytest.raises(Exception, match="each write of a batch needs a transactional id of its own"):
+        run_stream(spark, oncelog_servers, source, write, checkpoint)
+    assert sorted(value or b"" for _, value in read(oncelog_servers, target)) == [b"%d" % n for n in range(5)]
+
+
+def test_a_call_that_failed_may_be_repeated_in_its_batch(
+    spark: Any, oncelog_servers: str, new_topic: NewTopic, checkpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = new_topic(oncelog_servers, 1), new_topic(oncelog_servers, 1)
+    fill(oncelog_servers, source, 0, 10)
+    sink = new_sink(oncelog_servers, target)
+
+    def write(batch: Any, batch_id: int) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(ExactlyOnceSink, "_report", _fail)
+            with pytest.raises(ZeroDivisionError):
+                sink(batch, batch_id)
+        sink(batch, batch_id)
+
+    run_stream(spark, oncelog_servers, source, write, checkpoint)
+    assert sink.last_report is not None
+    assert sink.last_report.skipped
+    assert len(read(oncelog_servers, target)) == 10
+
+
 def test_results_of_the_tasks() -> None:
     fine = [WriteResult(WRITTEN, "", "t", 0, 5, 50), WriteResult(WRITTEN, "", "t", 1, 5, 50)]
     assert check_results(fine) == fine
@@ -315,7 +354,7 @@ def fill(servers: str, topic: str, start: int, end: int) -> None:
             producer.produce(topic, b"%d" % number, key=b"%d" % number, partition=number % count)
 
 
-def run_stream(spark: Any, servers: str, source: str, sink: ExactlyOnceSink, checkpoint: str) -> None:
+def run_stream(spark: Any, servers: str, source: str, sink: Callable[[Any, int], None], checkpoint: str) -> None:
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", source)
     reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 300)
     rows = reader.load().select("key", "value")
