@@ -4,12 +4,17 @@ coordinator. What has nothing to do with the transaction leaves it as it was."""
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from oncelog.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from oncelog.protocol.messages.init_producer_id import InitProducerIdRequest
 from oncelog.protocol.messages.write_txn_markers import (
@@ -17,6 +22,7 @@ from oncelog.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from oncelog.protocol.records.batch import iter_headers
 from tests.bad_input.conftest import ErrorLog, StartBroker, Target
 from tests.bad_input.faulty_disk import FaultyDisk
 from tests.bad_input.live import LiveBroker
@@ -359,3 +365,58 @@ def test_markers_that_no_coordinator_can_mean(
     elsewhere = marker_request(producer, "nowhere", **changes)
     expected = code if changes.get("producer_id") == -1 or changes.get("producer_epoch") == -1 else 3
     assert marker_code(client, elsewhere, version) == expected
+
+
+COORDINATORS_LOG = "__transaction_state"
+
+
+def forged_marker(_: LiveBroker, producer: TxnProducer) -> None:
+    assert marker_code(producer.client, marker_request(producer, COORDINATORS_LOG)) == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def added_as_by_a_broker(_: LiveBroker, producer: TxnProducer) -> None:
+    """Kafka, too, lets brokers add what clients may not."""
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=producer.name,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        topics=[AddPartitionsToTxnTopic(name=COORDINATORS_LOG, partitions=[0])],
+    )
+    (added,) = producer.client.call(AddPartitionsToTxnRequest(transactions=[transaction]), 5).results_by_transaction
+    assert added.topic_results[0].results_by_partition[0].partition_error_code == 0
+    assert producer.end() == 0
+
+
+def written_to(_: LiveBroker, producer: TxnProducer) -> None:
+    refused = producer.produce(COORDINATORS_LOG, producer.batch(COORDINATORS_LOG))
+    assert refused == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert producer.end() == 0
+
+
+def marked_by_another_broker(broker: LiveBroker, producer: TxnProducer) -> None:
+    """Kafka takes such markers, so the directory that it leaves may have them."""
+    log = broker.partition(COORDINATORS_LOG)
+    broker.on_loop(
+        lambda: log.append_marker(
+            producer.producer_id, producer.epoch, commit=True, coordinator_epoch=0, version=2, now_ms=0
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("mark", "marked"),
+    [(forged_marker, 0), (added_as_by_a_broker, 0), (written_to, 0), (marked_by_another_broker, 1)],
+)
+def test_a_marker_in_the_log_of_the_coordinators(
+    start_broker: StartBroker, mark: Callable[[LiveBroker, TxnProducer], None], marked: int
+) -> None:
+    """It would say nothing there, and Kafka cannot read what follows it."""
+    broker = start_broker({"transaction.state.log.num.partitions": "1"})
+    with RawClient(broker.port) as client:
+        mark(broker, TxnProducer(client, NEW, "x"))
+    broker.stop()
+    log = broker.data_dir / f"{COORDINATORS_LOG}-0" / f"{0:020}.log"
+    assert sum(header.is_control for _, header in iter_headers(log.read_bytes())) == marked
+    again = start_broker(data_dir=broker.data_dir)
+    with RawClient(again.port) as client:
+        assert TxnProducer(client, NEW, "x").epoch > 0

@@ -1,8 +1,9 @@
 """Ending transactions in their partitions: writing markers, and doing so until all are written.
 
 The coordinator's decision is final, so a partition that cannot take its marker now is tried again; one that no
-longer exists has nothing to end, nor has one that already knows a newer epoch of the producer. A cluster will send
-the markers of other leaders through WriteTxnMarkers, whose handler calls the same `write_marker`.
+longer exists has nothing to end, nor has one that already knows a newer epoch of the producer, nor has the log of
+the coordinators themselves, whose records are never part of a transaction. A cluster will send the markers of other
+leaders through WriteTxnMarkers, whose handler calls the same `write_marker`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
-_NOTHING_TO_END = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH)
+_NOTHING_TO_END = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+)
 
 
 def write_marker(
@@ -35,6 +40,9 @@ def write_marker(
 ) -> tuple[Partition, int]:
     """Append a marker; the partition, and the offset that has to become safe. KafkaError if it is refused."""
     topic, index = partition
+    if topic == services.transactions.topic:
+        # Kafka writes it, and takes it for a record that it cannot read when it loads the log.
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is never part of a transaction")
     found = services.partitions.leader(topic, index)
     result = found.append_marker(
         marker.producer_id,
