@@ -241,3 +241,51 @@ def test_a_member_changes_its_protocol_in_place(shard: Shard) -> None:
     assert consumer.owned == {"t": ALL}
     assert shard.group.members.keys() == {"c"}
     assert shard.group.classic_count == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "refusal"),
+    [
+        ({"subscribed_topic_regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        ({}, ErrorCode.GROUP_MAX_SIZE_REACHED),
+    ],
+)
+def test_a_refused_upgrade_leaves_the_rebalance_of_the_classic_group_alone(
+    fields: dict[str, Any], refusal: ErrorCode
+) -> None:
+    shard = Shard(consumer_group_size_max=2 if refusal is ErrorCode.GROUP_MAX_SIZE_REACHED else 3)
+    leader_id = shard.stable_classic(*ALL)
+    other_id = shard.classics.new_id(protocols=speaks())
+    other_joins = shard.classics.join(other_id, protocols=speaks())
+    assert code_of(lambda: shard.consumers.member("c", "t", **fields)) == refusal
+    assert not other_joins.done
+    assert shard.classics.join(leader_id, protocols=speaks(*ALL)).generation_id == 2
+    assert other_joins.reply.generation_id == 2
+
+    other_syncs = shard.classics.sync(other_id, 2)
+    assert code_of(lambda: shard.consumers.member("c", "t", **fields)) == refusal
+    assert not other_syncs.done
+    shard.classics.sync(leader_id, 2, {leader_id: assignment(0, 1), other_id: assignment(2, 3)})
+    assert assigned(other_syncs.reply.assignment) == {2, 3}
+    assert isinstance(shard.group, ClassicGroup)
+
+
+def test_an_upgrade_sends_whoever_waits_in_a_rebalance_to_join_again(shard: Shard) -> None:
+    leader_id = shard.stable_classic(*ALL)
+    other_id = shard.classics.new_id(protocols=speaks())
+    waiting = shard.classics.join(other_id, protocols=speaks())
+    shard.consumers.member("c", "t")
+    assert (waiting.reply.error_code, waiting.reply.member_id) == (ErrorCode.REBALANCE_IN_PROGRESS, other_id)
+    assert shard.group.members.keys() == {leader_id, other_id, "c"}
+    assert shard.shard.parked == {}
+
+
+def test_an_upgrade_turns_away_whoever_waits_for_an_assignment(shard: Shard) -> None:
+    leader_id = shard.stable_classic(*ALL)
+    other_id = shard.classics.new_id(protocols=speaks())
+    shard.classics.join(other_id, protocols=speaks())
+    shard.classics.join(leader_id, protocols=speaks(*ALL))
+    waiting = shard.classics.sync(other_id, 2)
+    shard.consumers.member("c", "t")
+    assert waiting.reply.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert shard.shard.parked == {}

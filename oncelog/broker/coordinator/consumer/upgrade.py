@@ -16,13 +16,13 @@ from oncelog.broker.coordinator.assignors import Assignment
 from oncelog.broker.coordinator.classic.group import ClassicGroup
 from oncelog.broker.coordinator.classic.member import ClassicMember
 from oncelog.broker.coordinator.classic.rebalance import (
-    complete_join_with,
-    complete_sync_with,
     join_refusal,
     join_timer,
+    join_token,
     refresh_session,
     session_timer,
     sync_timer,
+    sync_token,
 )
 from oncelog.broker.coordinator.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from oncelog.broker.coordinator.consumer.member import ClassicMembership, ConsumerMember, acquired
@@ -120,11 +120,15 @@ def _cannot_upgrade(classic: ClassicGroup, reason: str) -> KafkaError:
 
 
 def _release(classic: ClassicGroup, effects: Effects) -> None:
-    """Whoever waits in a rebalance is sent to join again, and the timers of the classic group end."""
+    """Whoever waits in a rebalance is sent to join again, and the timers of the classic group end. The group itself
+    still has them waiting, since the one who brings the upgrade about may yet be refused."""
     for member_id in [*classic.members, *classic.pending_members]:
-        complete_join_with(classic, member_id, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member_id), effects)
-        again = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
-        complete_sync_with(classic, member_id, again, effects)
+        if member_id in classic.awaiting_join:
+            refusal = join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
+            effects.complete(join_token(classic, member_id), refusal)
+        if member_id in classic.awaiting_sync:
+            again = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+            effects.complete(sync_token(classic, member_id), again)
         effects.cancel_timer(session_timer(classic, member_id))
     effects.cancel_timer(join_timer(classic))
     effects.cancel_timer(sync_timer(classic))
