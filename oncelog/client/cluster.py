@@ -126,11 +126,12 @@ class Cluster:
         for connection in self._connections.values():
             if not connection.closed:
                 return connection
-        failure: BrokerUnavailable | None = None
+        failure: ClientError | None = None
         for address in dict.fromkeys((*self._bootstrap, *self.brokers.values())):
             try:
                 return self._connect(address)
-            except BrokerUnavailable as error:
+            except (BrokerUnavailable, ConnectionLost, RequestTimeout) as error:
+                # A broker that is frozen still accepts connections.
                 failure = failure or error
         assert failure is not None
         raise failure
@@ -258,19 +259,18 @@ class Cluster:
         while True:
             try:
                 return action()
-            except KafkaError as error:
-                if error.code not in RETRIABLE or not backoff.wait():
-                    raise
-            except ClientError as error:
+            except (ClientError, KafkaError) as error:
                 if not self.may_pass(error) or not backoff.wait():
                     raise
                 self._topics.clear()
 
-    def may_pass(self, error: ClientError) -> bool:
+    def may_pass(self, error: ClientError | KafkaError) -> bool:
         """Whether trying again may help: after a broken connection, or where another broker may take over.
 
         Where there is only one broker and it cannot be reached, waiting would just hide the reason.
         """
+        if isinstance(error, KafkaError):
+            return error.code in RETRIABLE
         if isinstance(error, BrokerUnavailable):
             return len(self.brokers) > 1
         return isinstance(error, ConnectionLost | RequestTimeout)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from oncelog.client.cluster import RETRIABLE, Backoff, Cluster
+from oncelog.client.cluster import Backoff, Cluster
 from oncelog.client.connection import Pending
 from oncelog.client.errors import ClientError, UnknownTopic, known_code
 from oncelog.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
@@ -120,8 +120,7 @@ class Consumer:
             try:
                 answers = self._fetch(wanted)
             except (ClientError, KafkaError) as error:
-                passing = error.code in RETRIABLE if isinstance(error, KafkaError) else self.cluster.may_pass(error)
-                if not passing or not backoff.wait():
+                if not self.cluster.may_pass(error) or not backoff.wait():
                     raise
                 self.cluster.forget(self.topic)
                 continue

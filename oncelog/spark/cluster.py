@@ -10,8 +10,9 @@ from __future__ import annotations
 from oncelog.client.addresses import Address
 from oncelog.client.cluster import Cluster
 from oncelog.client.connection import Connection
-from oncelog.client.errors import BrokerUnavailable, ClientError, ConnectionLost, RequestTimeout
+from oncelog.client.errors import BrokerUnavailable, ClientError
 from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.schema import Versions
 from oncelog.spark.options import SinkOptions
 
@@ -41,8 +42,10 @@ class SinkCluster(Cluster):
     def __enter__(self) -> SinkCluster:
         return self
 
-    def may_pass(self, error: ClientError) -> bool:
-        return isinstance(error, BrokerUnavailable | ConnectionLost | RequestTimeout)
+    def may_pass(self, error: ClientError | KafkaError) -> bool:
+        """The code stands for a broker that is missing from the metadata, to which it comes back."""
+        away = isinstance(error, KafkaError) and error.code == ErrorCode.BROKER_NOT_AVAILABLE
+        return away or isinstance(error, BrokerUnavailable) or super().may_pass(error)
 
     def _connect(self, address: Address) -> Connection:
         connection = super()._connect(address)

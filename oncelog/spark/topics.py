@@ -21,13 +21,13 @@ def describe_topic(cluster: Cluster, name: str, patience_ms: int) -> TopicPlan:
     """Raises UnknownTopic for a topic that is not there; the sink never creates one.
 
     The client itself gives up on a topic after a moment, for the sake of people who mistype its name; a broker
-    that is away is waited for.
+    that is away, and a leader that is not elected yet, are waited for.
     """
     backoff = Backoff(patience_ms)
     while True:
         try:
             return TopicPlan(len(cluster.topic(name).partitions), _message_size_bytes_max(cluster, name))
-        except ClientError as error:
+        except (ClientError, KafkaError) as error:
             if not cluster.may_pass(error) or not backoff.wait():
                 raise
 
@@ -36,6 +36,8 @@ def _message_size_bytes_max(cluster: Cluster, name: str) -> int:
     """A user who may write need not be allowed to read the configuration; then Kafka's default has to do."""
     try:
         configs = {config.name: config.value for config in Admin(cluster).describe_configs(name)}
-    except (ClientError, KafkaError):
+    except (ClientError, KafkaError) as error:
+        if cluster.may_pass(error):
+            raise
         return MESSAGE_SIZE_BYTES_MAX
     return int(configs.get("max.message.bytes") or MESSAGE_SIZE_BYTES_MAX)

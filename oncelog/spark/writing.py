@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from oncelog.client.cluster import RETRIABLE, Backoff, TopicPartition
+from oncelog.client.cluster import Backoff, TopicPartition
 from oncelog.client.connection import Pending
 from oncelog.client.errors import ClientError, known_code
 from oncelog.client.producer import ProducerIdentity
@@ -130,10 +130,12 @@ class BlockWriter:
         return signed
 
     def _begin(self, block: _Block) -> Pending[ProduceResponse] | None:
-        """None says that it could not be sent, which is settled when its turn comes."""
+        """None says that it could not be sent, which is settled when its turn comes; no later block overtakes it."""
+        if self._under_way and self._under_way[-1][1] is None:
+            return None
         try:
             return self._send(block)
-        except ClientError as error:
+        except (ClientError, KafkaError) as error:
             if not self._cluster.may_pass(error):
                 raise
             return None
@@ -166,12 +168,8 @@ class BlockWriter:
         """False for a failure that may pass."""
         try:
             self._take(block, pending.wait())
-        except ClientError as error:
+        except (ClientError, KafkaError) as error:
             if not self._cluster.may_pass(error):
-                raise
-            return False
-        except KafkaError as error:
-            if error.code not in RETRIABLE:
                 raise
             self._cluster.forget(block.where[0])
             return False
@@ -189,22 +187,12 @@ class BlockWriter:
     def _send_again(self, block: _Block) -> None:
         backoff = Backoff(self._plan.options.delivery_timeout_ms)
         while True:
-            failure: Exception
             try:
-                self._take(block, self._send(block).wait())
-            except ClientError as error:
-                if not self._cluster.may_pass(error):
+                return self._take(block, self._send(block).wait())
+            except (ClientError, KafkaError) as error:
+                if not self._cluster.may_pass(error) or not backoff.wait():
                     raise
-                failure = error
-            except KafkaError as error:
-                if error.code not in RETRIABLE and error.code != ErrorCode.BROKER_NOT_AVAILABLE:
-                    raise
-                failure = error
-            else:
-                return
-            if not backoff.wait():
-                raise failure
-            self._cluster.forget(block.where[0])
+                self._cluster.forget(block.where[0])
 
     def _take(self, block: _Block, answer: ProduceResponse) -> None:
         found = answer.responses[0].partition_responses[0]

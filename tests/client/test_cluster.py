@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,19 @@ def test_metadata_of_a_topic(cluster: Cluster, topic: str) -> None:
 def test_the_first_address_that_answers_is_taken(bootstrap_servers: str) -> None:
     with Cluster(f"127.0.0.1:1,{bootstrap_servers}") as cluster:
         assert cluster.any_connection()
+
+
+def test_an_address_that_accepts_and_stays_silent_is_passed_over(bootstrap_servers: str) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        Cluster(f"127.0.0.1:{silent.getsockname()[1]},{bootstrap_servers}", timeout_ms=2_000) as cluster,
+    ):
+        assert str(cluster.any_connection().address) == bootstrap_servers
+
+
+def test_an_address_that_hangs_up_is_passed_over(bootstrap_servers: str) -> None:
+    with FakeBroker(lambda _: None) as broker, Cluster(f"{broker.address},{bootstrap_servers}") as cluster:
+        assert str(cluster.any_connection().address) == bootstrap_servers
 
 
 def test_no_address_answers() -> None:

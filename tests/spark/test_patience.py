@@ -1,0 +1,84 @@
+"""A broker that is away, or a partition without a leader, is waited for as long as `delivery.timeout.ms` says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from oncelog.client.admin import Admin
+from oncelog.client.cluster import Cluster
+from oncelog.client.offsets import Isolation
+from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.spark.blocks import BlockEncoder, EncodePlan
+from oncelog.spark.cluster import SinkCluster
+from oncelog.spark.options import SinkOptions
+from oncelog.spark.topics import TopicPlan, describe_topic
+from oncelog.spark.transaction import Transactions
+from oncelog.spark.writing import BlockWriter, WritePlan
+from oncelog.testing import Broker
+from pipeline.evidence import read_topic
+
+ASKED = 12
+"""The client by itself asks about seven times for a topic before it gives up."""
+TOPIC = TopicPlan(partition_count=1, message_size_bytes_max=5_000)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        with Cluster(running.bootstrap_servers) as cluster:
+            Admin(cluster).create_topic("out", partitions=1, configs={"max.message.bytes": "5000"})
+        yield running
+
+
+@pytest.fixture
+def options(broker: Broker) -> SinkOptions:
+    return SinkOptions(broker.bootstrap_servers, "id", "out", group_id="id")
+
+
+def test_a_leader_is_waited_for_before_a_batch(broker: Broker, options: SinkOptions) -> None:
+    fault = broker.faults.inject("Metadata", "error:LEADER_NOT_AVAILABLE", times=ASKED)
+    with SinkCluster.open(options) as cluster:
+        assert describe_topic(cluster, "out", options.delivery_timeout_ms) == TOPIC
+    assert fault.hits == ASKED
+
+
+def test_a_leader_that_does_not_come_is_named_in_the_end(broker: Broker, options: SinkOptions) -> None:
+    broker.faults.inject("Metadata", "error:LEADER_NOT_AVAILABLE", times=0)
+    with SinkCluster.open(options) as cluster, pytest.raises(KafkaError) as caught:
+        describe_topic(cluster, "out", 1)
+    assert caught.value.code == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("action", ["disconnect", "error:REQUEST_TIMED_OUT"])
+def test_the_limit_of_a_topic_is_asked_for_until_it_is_told(broker: Broker, options: SinkOptions, action: str) -> None:
+    fault = broker.faults.inject("DescribeConfigs", action, times=2)
+    with SinkCluster.open(options) as cluster:
+        assert describe_topic(cluster, "out", options.delivery_timeout_ms) == TOPIC
+    assert fault.hits == 2
+
+
+def test_who_may_not_read_the_limit_of_a_topic_gets_kafkas_default(broker: Broker, options: SinkOptions) -> None:
+    broker.faults.inject("DescribeConfigs", "error:TOPIC_AUTHORIZATION_FAILED")
+    with SinkCluster.open(options) as cluster:
+        assert describe_topic(cluster, "out", options.delivery_timeout_ms) == TopicPlan(1)
+
+
+def test_a_leader_is_waited_for_within_a_batch(broker: Broker, options: SinkOptions) -> None:
+    values = [b"%d" % number for number in range(3)]
+    rows = (pa.RecordBatch.from_arrays([pa.array([value])], names=["value"]) for value in values)
+    encoder = BlockEncoder(EncodePlan(options._replace(batch_size_bytes=1), {"out": TOPIC}, [0]), 0)
+    with SinkCluster.open(options) as driver, SinkCluster.open(options) as task:
+        transactions = Transactions(driver, options)
+        writer = BlockWriter(WritePlan(options, transactions.fence(), {}), task)
+        transactions.add_partitions([("out", 0)])
+        fault = broker.faults.inject("Metadata", "error:LEADER_NOT_AVAILABLE", times=ASKED)
+        for block in encoder.encode(rows):
+            (row,) = block.to_pylist()
+            writer.write(row["topic"], row["partition"], row["records"], row["batch"])
+        writer.flush()
+        transactions.commit()
+    assert fault.hits == ASKED
+    assert [seen.value for seen in read_topic(options.bootstrap, "out", Isolation.READ_COMMITTED)] == values
