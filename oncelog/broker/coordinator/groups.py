@@ -107,7 +107,7 @@ class GroupCoordinator:
     def join(self, request: JoinGroupRequest, caller: Caller, now_ms: int) -> Result[JoinGroupResponse]:
         effects = Effects(now_ms)
         group = self._consumer.find(request.group_id)
-        if group is None or self._consumer.make_way(group, request, effects):
+        if group is None or (group.is_empty and not request.member_id):
             return self._classic.join(request, caller, effects)
         return self._consumer.join(group, request, caller, effects)
 

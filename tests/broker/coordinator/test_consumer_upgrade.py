@@ -289,3 +289,38 @@ def test_an_upgrade_turns_away_whoever_waits_for_an_assignment(shard: Shard) -> 
     shard.consumers.member("c", "t")
     assert waiting.reply.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert shard.shard.parked == {}
+
+
+@pytest.mark.parametrize(
+    ("fields", "refusal"),
+    [
+        ({"session_ms": 1}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"protocols": {}}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": ""}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+)
+def test_a_refused_join_leaves_an_empty_consumer_group_with_its_offsets(
+    shard: Shard, fields: dict[str, Any], refusal: ErrorCode
+) -> None:
+    consumer = shard.consumers.member("c", "t")
+    assert shard.consumers.commit("c", consumer.epoch, "t", 0) == [0]
+    consumer.leave()
+    assert shard.classics.join(**fields).error_code == refusal
+    assert shard.shard.appended == []
+    for _ in range(2):
+        (listed,) = shard.shard.coordinator.list_groups(frozenset(), frozenset())
+        assert (listed.group_id, listed.group_type, listed.group_state) == (GROUP, "consumer", "Empty")
+        assert shard.classics.fetch({"t": [0]}) == {("t", 0): 1}
+        shard.shard.restart()
+
+
+def test_a_classic_group_takes_over_the_offsets_of_an_empty_consumer_group(shard: Shard) -> None:
+    consumer = shard.consumers.member("c", "t")
+    shard.consumers.commit("c", consumer.epoch, "t", 0)
+    consumer.leave()
+    shard.classics.new_id(protocols=speaks())
+    for _ in range(2):
+        (listed,) = shard.shard.coordinator.list_groups(frozenset(), frozenset())
+        assert (listed.group_id, listed.group_type, listed.group_state) == (GROUP, "classic", "Empty")
+        assert shard.classics.fetch({"t": [0]}) == {("t", 0): 1}
+        shard.shard.restart()

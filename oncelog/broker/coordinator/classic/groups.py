@@ -65,9 +65,8 @@ class ClassicGroups:
         refusal = self._join_refusal(request)
         if refusal is not None:
             return effects.result(join_refusal(refusal, request.member_id))
-        group = self._groups.get(request.group_id)
+        group = self._find(request.group_id)
         if group is not None:
-            assert isinstance(group, ClassicGroup)
             return Join(group, request, caller, self._settings(), effects).run()
         if request.member_id:
             return effects.result(join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
@@ -81,11 +80,15 @@ class ClassicGroups:
         return None
 
     def _join_new_group(self, request: JoinGroupRequest, caller: Caller, effects: Effects) -> Result[Any]:
-        """A group is there as soon as it has given out an id, though nobody is in it yet, and the log says so."""
+        """A group is there as soon as it has given out an id, though nobody is in it yet, and the log says so. An
+        empty group of another type gives it its name, and stays if the join is refused."""
+        former = self._groups.get(request.group_id)
         group = ClassicGroup(request.group_id, effects.now_ms)
         result = Join(group, request, caller, self._settings(), effects).run()
         if group.pending_members or group.members:
             self._groups.put(group)
+            if former is not None:
+                result.records.extend(former.tombstones())
             result.records.append(group.first_record(effects.now_ms))
         return result
 

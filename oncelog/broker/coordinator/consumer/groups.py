@@ -142,14 +142,6 @@ class ConsumerGroups:
 
     # -- the classic protocol --------------------------------------------------------------------------------
 
-    def make_way(self, group: ConsumerGroup, request: JoinGroupRequest, effects: Effects) -> bool:
-        """An empty group gives its name to a classic one when someone new joins that."""
-        if not group.is_empty or request.member_id:
-            return False
-        effects.write(*group.tombstones())
-        self._groups.remove(group.group_id)
-        return True
-
     def join(
         self, group: ConsumerGroup, request: JoinGroupRequest, caller: Caller, effects: Effects
     ) -> Result[JoinGroupResponse]:
