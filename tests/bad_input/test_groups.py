@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from oncelog.broker.runtime.coordinators import partition_for
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from oncelog.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from oncelog.protocol.messages.find_coordinator import FindCoordinatorRequest
 from oncelog.protocol.messages.heartbeat import HeartbeatRequest
 from oncelog.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -18,6 +20,7 @@ from oncelog.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from oncelog.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from oncelog.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.bad_input.conftest import StartBroker, Target
 from tests.bad_input.raw import RawClient, wait_until
@@ -172,3 +175,23 @@ def test_an_expression_that_would_take_for_ever(client: RawClient, group: str) -
 def test_an_expression_that_is_none(client: RawClient, group: str, expression: str) -> None:
     answer = client.call(consumer_heartbeat(group, subscribed_topic_regex=expression), CONSUMER_HEARTBEAT)
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_growth_of_the_topic_that_offsets_are_in(start_broker: StartBroker) -> None:
+    """With another number of partitions, most groups would be looked for where they are not."""
+    group, topic = "b", "__consumer_offsets"
+    assert partition_for(group, 2) != partition_for(group, 3)
+    broker = start_broker({"offsets.topic.num.partitions": "2"})
+    with RawClient(broker.port) as client:
+        create_topic(client, "topic")
+        assert client.call(FindCoordinatorRequest(coordinator_keys=[group]), 6).coordinators[0].error_code == 0
+        entry = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
+        topics = [OffsetCommitRequestTopic(name="topic", partitions=[entry])]
+        committed = client.call(OffsetCommitRequest(group_id=group, topics=topics), COMMIT)
+        assert committed.topics[0].partitions[0].error_code == 0
+        wanted = CreatePartitionsTopic(name=topic, count=3, assignments=None)
+        (grown,) = client.call(CreatePartitionsRequest(topics=[wanted], timeout_ms=5000), 3).results
+        assert (grown.name, grown.error_code) == (topic, ErrorCode.INVALID_PARTITIONS)
+        asked = OffsetFetchRequestGroup(group_id=group, topics=None)
+        (fetched,) = client.call(OffsetFetchRequest(groups=[asked]), 8).groups
+        assert [found.committed_offset for found in fetched.topics[0].partitions] == [5]

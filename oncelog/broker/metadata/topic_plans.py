@@ -324,6 +324,13 @@ def _check_growth(topic: TopicImage, wanted: MorePartitions) -> None:
         raise _invalid_assignment(
             f"Attempted to add {added} partition(s), but {len(wanted.assignments)} assignment(s) were given."
         )
+    if topic.internal:
+        # The number decides which partition a group or a transactional id is in. Kafka grants this, and loses them.
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The internal topic {topic.name} keeps its {present} partition(s): with more of them, groups and"
+            " transactional ids would be looked for in partitions that do not have them.",
+        )
 
 
 def _added_replicas(

@@ -207,10 +207,11 @@ class TestCreatePartitions:
             (MorePartitions("t", 4, [[]]), 39),
             (MorePartitions("t", 20_000), 44),
             (MorePartitions("t", INT32_MAX), 44),
+            (MorePartitions("__transaction_state", 2), 37),
         ],
     )
     def test_refusals(self, wanted: MorePartitions, code: int) -> None:
-        image = with_topics(cluster(2), NewTopic("t", 3), NewTopic("u"))
+        image = with_topics(cluster(2), NewTopic("t", 3), NewTopic("u"), NewTopic("__transaction_state"))
         plan = plan_create_partitions(image, [wanted, MorePartitions("u", 2)], limits=LIMITS, placement_start=0)
         assert [r.outcome.code for r in plan.results] == [code, 0]
         assert plan.results[0].outcome.message
