@@ -263,7 +263,9 @@ class BrokerApp:
 
         services = self.services
         image = services.metadata.image.topic(topic)
-        return log_config(image.configs if image else {}, services.config)
+        if image is None:
+            return log_config({}, services.config).replace(gaps_anywhere=True)
+        return log_config(image.configs, services.config)
 
     def _in_sync_count_min(self, configs: Mapping[str, str]) -> int:
         count = self.services.config.topic_value("min.insync.replicas", configs)

@@ -43,11 +43,15 @@ DEFAULTS: dict[str, Any] = {
     "transaction_verification": True,
     "compression": None,
     "compression_level": None,
+    "gaps_anywhere": False,
 }
 """`transaction_verification` is the broker's `transaction.partition.verification.enable` (KIP-890).
 
 `compression` is the codec in which batches of clients are stored, None the one in which they come; its level
 is None where the codec has none.
+
+`gaps_anywhere` is for a log of which nobody knows yet how it was kept. Where one of our own is recovered, offsets
+that are missing at the end of a segment were lost, and what follows them goes. Another broker may have compacted them.
 """
 
 
@@ -63,6 +67,7 @@ class LogConfig:
         "file_delete_delay_ms",
         "flush_messages",
         "flush_ms",
+        "gaps_anywhere",
         "index_interval_bytes",
         "max_compaction_lag_ms",
         "max_message_bytes",
@@ -105,6 +110,7 @@ class LogConfig:
     transaction_verification: bool
     compression: Compression | None
     compression_level: int | None
+    gaps_anywhere: bool
 
     def __init__(self, **values: Any) -> None:
         unknown = values.keys() - DEFAULTS.keys()

@@ -177,17 +177,18 @@ def _recover(log: PartitionLog, recovery_point: int, now_ms: int) -> None:
 def _find_end(log: PartitionLog, first: int, recovery_point: int) -> tuple[int, tuple[int, int] | None]:
     """The offset at which the log ends, and (segment index, position) where a file must be cut for it."""
     segments = log.segments.items
+    gaps = log.config.cleanup_compact or log.config.gaps_anywhere
     end = segments[first].base_offset
     for i in range(first, len(segments)):
         segment = segments[i]
+        if log.config.gaps_anywhere:
+            end = max(end, segment.base_offset)
         if segment.base_offset != end:
             # A gap: the file before ends with a whole batch, but not where this one begins.
             _check_nothing_lost(log, end, recovery_point)
             return end, (i - 1, segments[i - 1].size_bytes)
         try:
-            for _, header, _ in iter_checked(
-                log.disk, segment.file(), 0, segment.size_bytes, end, gaps=log.config.cleanup_compact
-            ):
+            for _, header, _ in iter_checked(log.disk, segment.file(), 0, segment.size_bytes, end, gaps=gaps):
                 end = header.last_offset + 1
         except CorruptBatch as error:
             if end < recovery_point:

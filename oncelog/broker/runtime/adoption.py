@@ -8,9 +8,11 @@ start as defaults; internal topics get the ones that they need.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from oncelog.broker.log import checkpoints
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.metadata.cluster_plans import PRODUCER_IDS_PER_BLOCK, plan_bootstrap
 from oncelog.broker.metadata.image import INTERNAL_TOPICS
@@ -46,8 +48,8 @@ _READ_BYTES = 1 << 20
 class _Found:
     """What the directories of one topic say."""
 
-    def __init__(self, topic_id: bytes) -> None:
-        self.topic_id = topic_id
+    def __init__(self) -> None:
+        self.topic_id = b""
         self.partition_count = 0
         self.leader_epochs: dict[int, int] = {}
 
@@ -58,6 +60,8 @@ async def adopt_logs(metadata: MetadataRuntime, logs: LogManager, broker_id: int
         return
     cluster_id = logs.meta_properties().get("cluster.id") or uuid_text(random_uuid())
     topics, producer_id_next = _survey(logs, clock.now_ms())
+    # Gaps are tolerated in this start only: the next one trusts in what is found now.
+    logs.write_checkpoints()
 
     def plan(image: MetadataImage) -> Plan[None]:
         writes: list[Write] = list(plan_bootstrap(image, cluster_id=cluster_id).writes)
@@ -88,16 +92,21 @@ def _survey(logs: LogManager, now_ms: int) -> tuple[dict[str, _Found], int]:
     for topic, index in logs.partitions():
         if topic == CLUSTER_METADATA_TOPIC:
             continue
+        directory = os.path.join(logs.root, f"{topic}-{index}")
+        found = topics.setdefault(topic, _Found())
+        found.partition_count = index + 1
+        found.topic_id = found.topic_id or checkpoints.read_partition_metadata(logs.disk, directory) or b""
         try:
             log = logs.get(topic, index, now_ms=now_ms)
         except StorageError as error:
-            logger.error("%s-%d is not taken over: %s", topic, index, error)
+            logs.failures[topic, index] = str(error)
+            logger.error("%s-%d is taken over, but stays offline: %s", topic, index, error)
             continue
         assert log is not None
-        found = topics.setdefault(topic, _Found(log.topic_id or random_uuid()))
-        found.partition_count = max(found.partition_count, index + 1)
         found.leader_epochs[index] = log.epochs.latest
         producer_id_max = max(producer_id_max, *_producer_ids(log), -1)
+    for found in topics.values():
+        found.topic_id = found.topic_id or random_uuid()
     blocks = (producer_id_max + PRODUCER_IDS_PER_BLOCK) // PRODUCER_IDS_PER_BLOCK
     return topics, blocks * PRODUCER_IDS_PER_BLOCK
 

@@ -1,0 +1,101 @@
+"""The first start on a data directory that another broker wrote, killed or stopped."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from oncelog.broker.app import BrokerApp
+from oncelog.broker.config.load import load_config
+from oncelog.broker.log import checkpoints
+from oncelog.broker.log.file_names import LOG, offset_file_name
+from oncelog.protocol.records.batch import build_batch, iter_headers, patch_offset_and_epoch
+from oncelog.protocol.records.record import Record
+
+TOPIC_ID = bytes([7] * 16)
+OLD_MS = 1_000_000_000_000
+"""Long before any retention."""
+
+
+@asynccontextmanager
+async def running(directory: Path, *options: str) -> AsyncIterator[BrokerApp]:
+    app = BrokerApp(load_config(options=[f"log.dirs={directory}", "listeners=PLAINTEXT://127.0.0.1:0", *options]))
+    await app.start()
+    try:
+        yield app
+    finally:
+        await app.stop()
+
+
+def batch_at(offset: int, epoch: int = 0) -> bytes:
+    batch = build_batch([Record(0, OLD_MS, b"key-%d" % offset, b"value")])
+    patch_offset_and_epoch(batch, 0, offset, epoch)
+    return bytes(batch)
+
+
+def write_partition(
+    root: Path,
+    name: str,
+    segments: dict[int, Iterable[int]],
+    *,
+    epochs: Iterable[tuple[int, int]] = ((0, 0),),
+    topic_id: bytes = TOPIC_ID,
+) -> None:
+    """A partition as a killed Kafka leaves it: per segment the offsets of its records; indexes are rebuilt."""
+    directory = root / name
+    directory.mkdir(parents=True)
+    for base, offsets in segments.items():
+        (directory / offset_file_name(base, LOG)).write_bytes(b"".join(map(batch_at, offsets)))
+    lines = [f"{epoch} {start}" for epoch, start in epochs]
+    (directory / "leader-epoch-checkpoint").write_bytes(checkpoints.encode_lines(lines))
+    (directory / checkpoints.PARTITION_METADATA).write_bytes(checkpoints.encode_partition_metadata(topic_id))
+
+
+def offsets_in(app: BrokerApp, topic: str, index: int) -> list[int]:
+    log = app.services.partitions.leader(topic, index).log
+    found: list[int] = []
+    offset = log.log_start_offset
+    while offset < log.end_offset:
+        result = log.read(offset, size_bytes_max=1 << 20, end_offset=log.end_offset)
+        found += [header.base_offset for _, header in iter_headers(result.records)]
+        offset = result.next_offset
+    return found
+
+
+async def test_gaps_that_compaction_left_are_not_taken_for_damage(tmp_path: Path) -> None:
+    write_partition(tmp_path, "table-0", {0: [1, 5], 10: [], 20: [22, 29], 30: [30, 34]})
+    for _ in range(2):
+        async with running(tmp_path) as app:
+            assert offsets_in(app, "table", 0) == [1, 5, 22, 29, 30, 34]
+            assert app.services.partitions.leader("table", 0).log.end_offset == 35
+
+
+async def test_gaps_are_kept_if_the_broker_dies_after_the_takeover(tmp_path: Path) -> None:
+    write_partition(tmp_path, "table-0", {0: [1, 5], 20: [22, 29]})
+    async with running(tmp_path):
+        recovery_points = (tmp_path / checkpoints.RECOVERY_POINTS).read_text()
+    assert "table 0 30" in recovery_points
+    (tmp_path / checkpoints.CLEAN_SHUTDOWN).unlink()
+    async with running(tmp_path) as app:
+        assert offsets_in(app, "table", 0) == [1, 5, 22, 29]
+
+
+async def test_a_torn_end_goes(tmp_path: Path) -> None:
+    write_partition(tmp_path, "t-0", {0: [0, 1, 2]})
+    path = tmp_path / "t-0" / offset_file_name(0, LOG)
+    path.write_bytes(path.read_bytes()[:-1])
+    async with running(tmp_path) as app:
+        assert offsets_in(app, "t", 0) == [0, 1]
+
+
+async def test_a_partition_that_cannot_be_opened_still_counts(tmp_path: Path) -> None:
+    """Its files stay where they are, for a person to look at, and keys still go where they went."""
+    write_partition(tmp_path, "t-0", {0: [0]})
+    write_partition(tmp_path, "t-1", {0: [0]})
+    (tmp_path / checkpoints.RECOVERY_POINTS).write_bytes(checkpoints.encode_lines(["t 0 1", "t 1 5"]))
+    async with running(tmp_path) as app:
+        topic = app.services.metadata.image.topics["t"]
+        assert (topic.id, len(topic.partitions)) == (TOPIC_ID, 2)
+        assert ("t", 1) in app.services.logs.failures
+        assert (tmp_path / "t-1").is_dir()
