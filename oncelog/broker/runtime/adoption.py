@@ -72,6 +72,9 @@ async def adopt_logs(metadata: MetadataRuntime, logs: LogManager, broker_id: int
         return Plan(None, writes, compare_written(image, writes))
 
     await metadata.change(plan)
+    for name in topics:
+        # They were opened when nobody knew their topics.
+        logs.update_config(name)
     logs.write_meta_properties(
         {
             "directory.id": uuid_text(random_uuid()),

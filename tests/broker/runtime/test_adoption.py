@@ -99,3 +99,11 @@ async def test_a_partition_that_cannot_be_opened_still_counts(tmp_path: Path) ->
         assert (topic.id, len(topic.partitions)) == (TOPIC_ID, 2)
         assert ("t", 1) in app.services.logs.failures
         assert (tmp_path / "t-1").is_dir()
+
+
+async def test_internal_topics_are_compacted_from_the_first_start_on(tmp_path: Path) -> None:
+    write_partition(tmp_path, "__consumer_offsets-0", {0: [0]})
+    async with running(tmp_path) as app:
+        config = app.services.logs.logs["__consumer_offsets", 0].config
+        assert (config.cleanup_compact, config.cleanup_delete) == (True, False)
+        assert not config.gaps_anywhere
