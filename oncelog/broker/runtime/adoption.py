@@ -12,8 +12,9 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from oncelog.broker.log import checkpoints
+from oncelog.broker.log import checkpoints, leader_epochs
 from oncelog.broker.log.disk import StorageError
+from oncelog.broker.log.leader_epochs import LeaderEpochs
 from oncelog.broker.metadata.cluster_plans import PRODUCER_IDS_PER_BLOCK, plan_bootstrap
 from oncelog.broker.metadata.image import INTERNAL_TOPICS
 from oncelog.broker.metadata.keys import (
@@ -99,6 +100,9 @@ def _survey(logs: LogManager, now_ms: int) -> tuple[dict[str, _Found], int]:
         found = topics.setdefault(topic, _Found())
         found.partition_count = index + 1
         found.topic_id = found.topic_id or checkpoints.read_partition_metadata(logs.disk, directory) or b""
+        # Read before the log drops epochs in which nothing was written, as clients have seen those too.
+        epochs = leader_epochs.read(logs.disk, directory) or LeaderEpochs()
+        found.leader_epochs[index] = epochs.latest
         try:
             log = logs.get(topic, index, now_ms=now_ms)
         except StorageError as error:
@@ -106,7 +110,7 @@ def _survey(logs: LogManager, now_ms: int) -> tuple[dict[str, _Found], int]:
             logger.error("%s-%d is taken over, but stays offline: %s", topic, index, error)
             continue
         assert log is not None
-        found.leader_epochs[index] = log.epochs.latest
+        found.leader_epochs[index] = max(epochs.latest, log.epochs.latest)
         producer_id_max = max(producer_id_max, *_producer_ids(log), -1)
     for found in topics.values():
         found.topic_id = found.topic_id or random_uuid()

@@ -107,3 +107,12 @@ async def test_internal_topics_are_compacted_from_the_first_start_on(tmp_path: P
         config = app.services.logs.logs["__consumer_offsets", 0].config
         assert (config.cleanup_compact, config.cleanup_delete) == (True, False)
         assert not config.gaps_anywhere
+
+
+async def test_the_leader_epoch_is_above_one_in_which_nothing_was_written(tmp_path: Path) -> None:
+    """Clients that saw epoch 9 believe nobody who announces an older one."""
+    write_partition(tmp_path, "t-0", {0: [0, 1]}, epochs=[(3, 0), (9, 2)])
+    write_partition(tmp_path, "t-1", {0: []}, epochs=[(4, 0)])
+    async with running(tmp_path) as app:
+        partitions = app.services.metadata.image.topics["t"].partitions
+        assert [state.leader_epoch for state in partitions] == [10, 5]
