@@ -192,7 +192,7 @@ class BrokerApp:
         )
         metadata.subscribe(self._image_changed)
         await metadata.start()
-        await adopt_logs(metadata, logs, config.node_id, self._clock)
+        await adopt_logs(metadata, logs, config, self._clock)
         metadata.subscribe(note_changes)
         self._recover(logs)
         set_strays_aside(metadata.image, logs)

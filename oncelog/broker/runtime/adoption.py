@@ -34,6 +34,7 @@ from oncelog.broker.runtime.chance import random_uuid
 from oncelog.protocol.primitives import uuid_text
 
 if TYPE_CHECKING:
+    from oncelog.broker.config.broker_config import BrokerConfig
     from oncelog.broker.log.log_manager import LogManager
     from oncelog.broker.log.partition_log import PartitionLog
     from oncelog.broker.metadata.image import MetadataImage
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _READ_BYTES = 1 << 20
+_PARTITION_COUNTS = {
+    "__consumer_offsets": "offsets.topic.num.partitions",
+    "__transaction_state": "transaction.state.log.num.partitions",
+}
 
 
 class _Found:
@@ -55,12 +60,14 @@ class _Found:
         self.leader_epochs: dict[int, int] = {}
 
 
-async def adopt_logs(metadata: MetadataRuntime, logs: LogManager, broker_id: int, clock: Clock) -> None:
+async def adopt_logs(metadata: MetadataRuntime, logs: LogManager, config: BrokerConfig, clock: Clock) -> None:
     """Does nothing but on the first start."""
     if metadata.image.cluster_id:
         return
+    broker_id = config.node_id
     cluster_id = logs.meta_properties().get("cluster.id") or uuid_text(random_uuid())
     topics, producer_id_next = _survey(logs, clock.now_ms())
+    _complete_internal_topics(topics, config)
     # Gaps are tolerated in this start only: the next one trusts in what is found now.
     logs.write_checkpoints()
 
@@ -116,6 +123,14 @@ def _survey(logs: LogManager, now_ms: int) -> tuple[dict[str, _Found], int]:
         found.topic_id = found.topic_id or random_uuid()
     blocks = (producer_id_max + PRODUCER_IDS_PER_BLOCK) // PRODUCER_IDS_PER_BLOCK
     return topics, blocks * PRODUCER_IDS_PER_BLOCK
+
+
+def _complete_internal_topics(topics: dict[str, _Found], config: BrokerConfig) -> None:
+    """Where directories are missing they were made on demand, and the last one there need not be the last of all."""
+    for name, key in _PARTITION_COUNTS.items():
+        found = topics.get(name)
+        if found is not None and len(found.leader_epochs) < found.partition_count:
+            found.partition_count = max(found.partition_count, config.int(key))
 
 
 def _topic_writes(name: str, found: _Found, broker_id: int) -> list[Write]:

@@ -116,3 +116,17 @@ async def test_the_leader_epoch_is_above_one_in_which_nothing_was_written(tmp_pa
     async with running(tmp_path) as app:
         partitions = app.services.metadata.image.topics["t"].partitions
         assert [state.leader_epoch for state in partitions] == [10, 5]
+
+
+async def test_an_internal_topic_with_missing_directories_has_as_many_partitions_as_it_is_to_have(
+    tmp_path: Path,
+) -> None:
+    """They are made when they are first written to, and every group is looked for by the number of all."""
+    for index in (17, 31):
+        write_partition(tmp_path, f"__consumer_offsets-{index}", {0: [0]})
+    for index in (0, 1):
+        write_partition(tmp_path, f"__transaction_state-{index}", {0: []}, topic_id=bytes([8] * 16))
+    async with running(tmp_path, "offsets.topic.num.partitions=40") as app:
+        topics = app.services.metadata.image.topics
+        assert len(topics["__consumer_offsets"].partitions) == 40
+        assert len(topics["__transaction_state"].partitions) == 2
