@@ -31,6 +31,7 @@ class ApacheKafka:
 
     `listeners` are further ones, with their security protocols, by upper-case name; what they need (listener.name.…)
     belongs into `extra`. `scram` are users as kafka-storage takes them: `SCRAM-SHA-256=[name=me,password=secret]`.
+    `features` are levels other than the newest: `transaction.version=1`.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class ApacheKafka:
         *,
         listeners: Mapping[str, str] | None = None,
         scram: Sequence[str] = (),
+        features: Sequence[str] = (),
         heap: str = "512m",
         jvm_options: Sequence[str] = FAST_START,
         start_timeout_s: float = START_TIMEOUT_S,
@@ -51,6 +53,7 @@ class ApacheKafka:
         self._port = 0
         self._protocols = dict(listeners or {})
         self._scram = tuple(scram)
+        self._features = tuple(features)
         self.ports: dict[str, int] = {}
         """Of the further listeners, by name."""
         self.data_dir = self._directory / "data"
@@ -138,6 +141,7 @@ class ApacheKafka:
         # The option's value may begin with a dash, hence the form with the equals sign.
         arguments = [f"--cluster-id={cluster_id}", "-c", str(self._properties_path)]
         arguments += [f"--add-scram={user}" for user in self._scram]
+        arguments += [f"--feature={feature}" for feature in self._features]
         done = run_tool("kafka-storage", "format", *arguments)
         if done.returncode != 0:
             raise RuntimeError(f"kafka-storage format failed:\n{done.stdout}{done.stderr}")

@@ -149,13 +149,15 @@ class ExactlyOnceSink:
                     f" {owner.query_id}; each query needs one of its own"
                 )
             if owner is None or owner.run_id != query.run_id:
-                self._fence_due = True
+                # A new run takes over, as a new driver would; the epoch of the last run is not asked for.
+                self._transactions, self._fence_due = None, True
             _owners[self.options.transactional_id] = query
 
     def _fence(self, query: QueryState) -> Transactions:
         """A new epoch, and what was committed under the ones before."""
-        if self._cluster is None or self._transactions is None:
+        if self._cluster is None:
             self._cluster = SinkCluster.open(self.options)
+        if self._transactions is None:
             self._transactions = Transactions(self._cluster, self.options)
         self._transactions.fence()
         committed = self._transactions.committed()

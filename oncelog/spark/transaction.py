@@ -69,15 +69,32 @@ class Transactions:
         self._coordinators: dict[int, int] = {}
         self._lost: list[ClientError] = []
         """Why requests under this epoch had to be sent again."""
+        self._open = False
+        """Whether a transaction has begun under this epoch and can only have ended by being aborted."""
 
     # -- the life of a transaction ---------------------------------------------------------------------------
 
     def fence(self) -> ProducerIdentity:
         """A new epoch: what the last one has under way is aborted, and can no longer be written to.
 
-        Whoever had an epoch before names it (KIP-360), and is refused if a stranger has taken a newer one.
+        Whoever had an epoch before names it (KIP-360), and is refused if a stranger has taken a newer one. Below
+        transaction.version 2, a coordinator that aborts an open transaction, because it is asked for a new epoch or
+        because of the timeout, keeps an epoch for that and forgets the one before. Then the next is named: a stranger
+        who finds a transaction open gets a still later one.
         """
         before = self.identity or ProducerIdentity(-1, -1)
+        try:
+            self.identity = self._new_epoch(before)
+        except TransactionalIdInUse:
+            if not self._open:
+                raise
+            self.identity = self._new_epoch(before._replace(epoch=before.epoch + 1))
+        self.next_sequences = {}
+        self._lost.clear()
+        self._open = False
+        return self.identity
+
+    def _new_epoch(self, before: ProducerIdentity) -> ProducerIdentity:
         request = InitProducerIdRequest(
             transactional_id=self._options.transactional_id,
             transaction_timeout_ms=self._options.transaction_timeout_ms,
@@ -95,10 +112,7 @@ class Transactions:
                     " brokers allow (their transaction.max.timeout.ms)"
                 ) from None
             raise
-        self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
-        self.next_sequences = {}
-        self._lost.clear()
-        return self.identity
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
     def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         by_topic: dict[str, list[int]] = {}
@@ -112,6 +126,7 @@ class Transactions:
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=t, partitions=p) for t, p in by_topic.items()],
         )
         self._in_transaction(request, AddPartitionsToTxnResponse, _added_codes)
+        self._open = True
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Makes the offsets part of the transaction."""
@@ -123,6 +138,7 @@ class Transactions:
             group_id=self._options.group_id,
         )
         self._in_transaction(request, AddOffsetsToTxnResponse, lambda found: [found.error_code])
+        self._open = True
         by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for (topic, partition), (offset, metadata) in offsets.items():
             by_topic.setdefault(topic, []).append(
@@ -154,7 +170,9 @@ class Transactions:
         try:
             self._in_transaction(request, EndTxnResponse, lambda found: [found.error_code])
         except ClientError as error:
+            self._open = False
             raise OutcomeUnknown(f"the answer to the commit was lost: {error}") from None
+        self._open = False
         return not self._lost
 
     def committed(self) -> dict[TopicPartition, CommittedOffset]:

@@ -336,6 +336,20 @@ def test_a_call_that_failed_may_be_repeated_in_its_batch(
     assert len(read(oncelog_servers, target)) == 10
 
 
+def test_a_sink_that_was_replaced_can_be_started_again(
+    spark: Any, servers: str, new_topic: NewTopic, checkpoint: str
+) -> None:
+    source, target = new_topic(servers, 1), new_topic(servers, 1)
+    fill(servers, source, 0, 10)
+    sink = new_sink(servers, target)
+    run_stream(spark, servers, source, sink, checkpoint)
+    with SinkCluster.open(sink.options) as cluster:
+        Transactions(cluster, sink.options).fence()
+    fill(servers, source, 10, 20)
+    run_stream(spark, servers, source, sink, checkpoint)
+    assert len(read(servers, target, count=20)) == 20
+
+
 def test_results_of_the_tasks() -> None:
     fine = [WriteResult(WRITTEN, "", "t", 0, 5, 50), WriteResult(WRITTEN, "", "t", 1, 5, 50)]
     assert check_results(fine) == fine
