@@ -98,9 +98,10 @@ def group_segments(plan: CleaningPlan, end_offset: int) -> list[list[Segment]]:
 
 def _aborted(plan: CleaningPlan, start: int, end: int) -> list[AbortedTxn]:
     aborted: list[AbortedTxn] = []
-    for segment in (*plan.segments, *plan.later_segments):
-        if txn_index.collect(list(segment.aborted), start, end, aborted):
-            break
+    for segment in plan.segments:
+        if txn_index.collect(segment.peek_aborted(), start, end, aborted):
+            return aborted
+    txn_index.collect(plan.later_aborted, start, end, aborted)
     return aborted
 
 

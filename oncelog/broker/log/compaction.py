@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from oncelog.broker.log.log_config import LogConfig
     from oncelog.broker.log.partition_log import PartitionLog
     from oncelog.broker.log.segment import Segment
+    from oncelog.broker.log.txn_index import AbortedTxn
 
 
 class CleaningPlan(NamedTuple):
@@ -27,8 +28,8 @@ class CleaningPlan(NamedTuple):
     log: PartitionLog
     segments: list[Segment]
     """The closed segments up to the end, from the first one of the log on."""
-    later_segments: list[Segment]
-    """The segments behind them; they may hold abort markers of transactions that began before the end."""
+    later_aborted: list[AbortedTxn]
+    """Aborts whose markers are behind the end; no transaction that began before it is still open."""
     sizes_bytes: list[int]
     first_dirty_offset: int
     end_offset: int
@@ -56,7 +57,7 @@ def plan_cleaning(log: PartitionLog, last_clean_offset: int | None, now_ms: int)
     return CleaningPlan(
         log=log,
         segments=segments,
-        later_segments=log.segments.items[count:],
+        later_aborted=[txn for segment in log.segments.items[count:] for txn in segment.aborted],
         sizes_bytes=[segment.size_bytes for segment in segments],
         first_dirty_offset=first_dirty,
         end_offset=end_offset,

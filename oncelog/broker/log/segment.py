@@ -267,11 +267,19 @@ class Segment:
 
     def load_aborted(self) -> list[AbortedTxn]:
         if self._aborted is None:
-            try:
-                self._aborted = txn_index.decode(self.disk.read_file(self.path(TXN_INDEX)))
-            except ValueError as error:
-                raise StorageError(f"{self.path(TXN_INDEX)} is damaged: {error}") from error
+            self._aborted = self._read_aborted()
         return self._aborted
+
+    def peek_aborted(self) -> list[AbortedTxn]:
+        """As `aborted` of a closed segment, for another thread: what it reads does not replace what the log has."""
+        aborted = self._aborted
+        return self._read_aborted() if aborted is None else aborted
+
+    def _read_aborted(self) -> list[AbortedTxn]:
+        try:
+            return txn_index.decode(self.disk.read_file(self.path(TXN_INDEX)))
+        except ValueError as error:
+            raise StorageError(f"{self.path(TXN_INDEX)} is damaged: {error}") from error
 
     def add_aborted(self, txn: AbortedTxn) -> None:
         self.aborted.append(txn)

@@ -1,16 +1,32 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from compaction_helpers import COMPACTED, DELETE_RETENTION_MS, CompactedLog, Read
 from log_helpers import NOW, read_all
+from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log.cleaner import group_segments
+from oncelog.broker.log.cleaner import clean, group_segments
 from oncelog.broker.log.compaction import first_dirty_offset, is_unchanged, plan_cleaning
 from oncelog.broker.log.disk import StorageError
-from oncelog.broker.log.offset_map import KEY_BYTES_MAX
+from oncelog.broker.log.offset_map import KEY_BYTES_MAX, OffsetMap
 from oncelog.protocol.records.batch import TimestampType, read_header
 from oncelog.protocol.records.compression import Compression
 from oncelog.protocol.records.record import iter_records
+
+
+class InterruptedDisk(SimulatedDisk):
+    """Does something else between the reading of a file and the use of what was read, as another thread may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.interruptions: dict[str, Callable[[], object]] = {}
+
+    def read_file(self, path: str) -> bytes:
+        data = super().read_file(path)
+        self.interruptions.pop(path, lambda: None)()
+        return data
 
 
 @pytest.fixture
@@ -162,6 +178,28 @@ class TestTransactions:
         assert log.clean()
         assert log.manager.cleaner_offsets["t", 0] == open_txn
         assert [read.value for read in log.read()] == [b"0", b"open", b"0", b"1"]
+        assert log.read_committed() == [Read(0, b"a", b"0")]
+
+    def test_an_abort_while_the_cleaner_reads_the_index_that_it_is_added_to(self) -> None:
+        disk = InterruptedDisk()
+        log = CompactedLog(disk=disk)
+        log.write((b"a", b"0"))
+        log.roll()
+        log.write((b"b", b"aborted"), producer_id=1, transactional=True)
+        log.mark(1, commit=False)
+        log.reopen()
+        log.write((b"c", b"aborted"), producer_id=1, transactional=True)
+        log.settle()
+        plan = plan_cleaning(log.log, None, NOW)
+        assert plan is not None
+        active = log.log.active.path(".txnindex")
+        disk.interruptions[active] = lambda: log.mark(1, commit=False)
+        list(clean(plan, OffsetMap(10_000, 1.0), lambda size_bytes: None))
+        if active in disk.interruptions:
+            # The cleaner does without the file: the abort comes after it.
+            disk.interruptions.pop(active)()
+        log.roll()
+        log.reopen()
         assert log.read_committed() == [Read(0, b"a", b"0")]
 
     def test_nothing_above_the_last_stable_offset_is_cleaned(self, log: CompactedLog) -> None:
