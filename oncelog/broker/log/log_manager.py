@@ -253,7 +253,6 @@ class LogManager:
         path = os.path.join(self.root, topic[: _NAME_MAX - len(tail)] + tail)
         is_renamed = False
         try:
-            self._forget(key)
             self.disk.rename(self._path(topic, partition), path)
             is_renamed = True
             self.disk.fsync_dir(self.root)
@@ -263,6 +262,9 @@ class LogManager:
             raise StorageError(f"{topic}-{partition} cannot be renamed to {path}: {error}") from error
         self._directories.discard(key)
         self.failures.pop(key, None)
+        # On a full disk this fails, and deleting is what makes room. `create` does not begin before it is done.
+        with suppress(StorageError):
+            self._forget(key)
         return path if is_renamed else None
 
     def _forget(self, key: TopicPartition) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import random
 from pathlib import Path
@@ -111,6 +112,30 @@ def test_deletion() -> None:
     assert manager.disk.exists("/data/t-0.abc-delete")
     manager.maybe_remove_files(NOW + 1000)
     assert not manager.disk.exists("/data/t-0.abc-delete")
+
+
+def test_deletion_on_a_full_disk_makes_room() -> None:
+    disk = SimulatedDisk()
+    manager = open_manager(disk)
+    log = manager.create("t", 0, TOPIC_ID, now_ms=NOW)
+    append(log, batch_of(5))
+    log.flush()
+    manager.write_checkpoints()
+    disk.fail("create", errno.ENOSPC, errno.ENOSPC)
+    manager.delete("t", 0, token="abc", now_ms=NOW)
+    assert manager.partitions() == []
+    killed = restart(manager)
+    assert killed.create("t", 0, OTHER_ID, now_ms=NOW).end_offset == 0
+    assert not restart(killed).failures
+    # What a checkpoint says of the old topic is not held against a new one, which therefore has to wait.
+    with pytest.raises(StorageError, match="No space left"):
+        manager.create("t", 0, OTHER_ID, now_ms=NOW)
+    manager.maybe_remove_files(NOW)
+    assert not disk.exists("/data/t-0.abc-delete")
+    assert manager.create("t", 0, OTHER_ID, now_ms=NOW).end_offset == 0
+    crashed = restart(manager)
+    assert not crashed.failures
+    assert crashed.logs["t", 0].topic_id == OTHER_ID
 
 
 def test_long_names_fit() -> None:
