@@ -39,6 +39,9 @@ def delete_segments_before(log: PartitionLog, offset: int, now_ms: int) -> list[
         _sync_snapshot(log, bases[count])
     for segment in log.segments.items[:count]:
         segment.rename(DELETED)
+    if count and log.log_start_offset > bases[0]:
+        # The next checkpoint may leave out where the log starts; from then on only the names keep deleted records away.
+        log.disk.fsync_dir(log.directory)
     removed = log.segments.replace(0, count, [])
     for segment in removed:
         log.doomed.append((now_ms + log.config.file_delete_delay_ms, segment))

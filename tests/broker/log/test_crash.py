@@ -75,6 +75,7 @@ def delete_from_the_front(w: Witness) -> None:
     w.flush()
     w.delete_records(4)
     w.manager.write_checkpoints()
+    w.start_min = 4
     w.delete_segments(w.log.segments.base_offsets[-1])
     w.log.maybe_remove_files(NOW)
     w.manager.write_checkpoints()
