@@ -7,6 +7,7 @@ it stopped; the end from the index as well, with a short walk from the last inde
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log import txn_index
@@ -15,9 +16,9 @@ from oncelog.broker.log.segment import Segment
 from oncelog.broker.log.stored_batches import StoredBatches
 from oncelog.broker.log.txn_index import AbortedTxn
 from oncelog.named_tuple import NamedTuple
-from oncelog.protocol.errors import ErrorCode, KafkaError
-from oncelog.protocol.records.batch import LOG_OVERHEAD, BatchHeader
-from oncelog.protocol.records.record import iter_records
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from oncelog.protocol.records.batch import LOG_OVERHEAD, BatchHeader, compute_crc
+from oncelog.protocol.records.record import Record, iter_records
 
 if TYPE_CHECKING:
     from oncelog.broker.log.partition_log import PartitionLog
@@ -198,10 +199,10 @@ def _find_timestamp(segment: Segment, timestamp: int, log_start_offset: int) -> 
     start = segment.find(offset)
     if start is None:
         return None
-    for position, header in iter_headers(segment.disk, segment.file(), start[0], segment.size_bytes):
+    for position, header in _headers_from(segment, start[0]):
         if header.max_timestamp < timestamp or header.last_offset < log_start_offset:
             continue
-        for record in iter_records(read_batch(segment, position, header)):
+        for record in _records(segment, position, header):
             if record.timestamp >= timestamp and record.offset >= log_start_offset:
                 return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
     return None
@@ -217,12 +218,30 @@ def max_timestamp(log: PartitionLog) -> TimestampOffset | None:
     start = segment.find(segment.largest_timestamp_offset)
     if start is None or largest < 0:
         return None
-    for position, header in iter_headers(segment.disk, segment.file(), start[0], segment.size_bytes):
+    for position, header in _headers_from(segment, start[0]):
         if header.max_timestamp != largest:
             continue
         if header.log_append_time:
             return TimestampOffset(largest, header.last_offset, header.leader_epoch)
-        for record in iter_records(read_batch(segment, position, header)):
+        for record in _records(segment, position, header):
             if record.timestamp == largest:
                 return TimestampOffset(largest, record.offset, header.leader_epoch)
     return None
+
+
+def _headers_from(segment: Segment, position: int) -> Iterator[tuple[int, BatchHeader]]:
+    try:
+        yield from iter_headers(segment.disk, segment.file(), position, segment.size_bytes)
+    except CorruptBatch as error:
+        raise segment.damaged() from error
+
+
+def _records(segment: Segment, position: int, header: BatchHeader) -> Iterator[Record]:
+    """The records of a batch, whose checksum is looked at first: a wrong offset is worse than none."""
+    batch = read_batch(segment, position, header)
+    if compute_crc(memoryview(batch)) != header.crc:
+        raise segment.damaged()
+    try:
+        yield from iter_records(batch)
+    except ProtocolError as error:
+        raise segment.damaged() from error

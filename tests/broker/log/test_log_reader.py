@@ -1,14 +1,29 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from log_helpers import CONFIG, NOW, append, batch_of, open_log, read_all
 from simulated_disk import SimulatedDisk
 
+from oncelog.broker.log.disk import StorageError
+from oncelog.broker.log.log_reader import TimestampOffset
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.protocol.errors import ErrorCode, KafkaError
-from oncelog.protocol.records.batch import TimestampType, iter_headers, read_header
+from oncelog.protocol.records.batch import (
+    ATTRIBUTES_POSITION,
+    CRC_POSITION,
+    HEADER_SIZE,
+    MAGIC_POSITION,
+    TimestampType,
+    compute_crc,
+    iter_headers,
+    read_header,
+)
+
+Ask = Callable[[PartitionLog], TimestampOffset | None]
 
 
 class CountingDisk(SimulatedDisk):
@@ -185,6 +200,30 @@ class TestTimestamps:
         append(log, batch_of(3, timestamp=1), now_ms=NOW + 5)
         assert log.offset_for_timestamp(NOW + 1) == (NOW + 5, 3, 0)
         assert log.max_timestamp() == (NOW + 5, 5, 0)
+
+    @pytest.mark.parametrize("ask", [lambda log: log.offset_for_timestamp(NOW + 2), PartitionLog.max_timestamp])
+    @pytest.mark.parametrize("damaged", [MAGIC_POSITION, -3], ids=["header", "record"])
+    def test_a_damaged_batch(self, damaged: int, ask: Ask) -> None:
+        disk = SimulatedDisk()
+        log = open_log(disk, config=CONFIG.replace(index_interval_bytes=4096))
+        for i in range(3):
+            append(log, batch_of(timestamp=NOW + i))
+        file = disk.names[log.active.path(".log")]
+        assert file is not None
+        file.data[damaged if damaged < 0 else len(file.data) * 2 // 3 + damaged] ^= 0xFF
+        with pytest.raises(StorageError, match="is damaged"):
+            ask(log)
+        assert log.offset_for_timestamp(NOW + 1) == (NOW + 1, 1, 0)
+
+    @pytest.mark.parametrize("ask", [lambda log: log.offset_for_timestamp(NOW), PartitionLog.max_timestamp])
+    def test_records_that_cannot_be_decoded(self, ask: Ask) -> None:
+        log = open_log(SimulatedDisk())
+        batch = batch_of()
+        batch[HEADER_SIZE] ^= 1
+        batch[CRC_POSITION:ATTRIBUTES_POSITION] = compute_crc(memoryview(batch)).to_bytes(4, "big")
+        append(log, batch)
+        with pytest.raises(StorageError, match="is damaged"):
+            ask(log)
 
     def test_after_a_clean_restart(self) -> None:
         disk = SimulatedDisk()
