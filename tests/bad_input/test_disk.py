@@ -85,6 +85,24 @@ def test_a_write_that_fails(
         assert values(client, "bad") == [b"before", b"after"]
 
 
+def test_a_full_disk_can_be_read_after_a_restart(
+    start_broker: StartBroker, disk: FaultyDisk, error_log: ErrorLog
+) -> None:
+    broker = start_broker()
+    with RawClient(broker.port) as client:
+        create_topic(client, "bad")
+        assert produced(client, "bad", b"before") == (0, 0)
+    broker.stop()
+    disk.broken_directory, disk.write_error = "bad", errno.ENOSPC
+    broker = start_broker(disk=disk, data_dir=broker.data_dir)
+    with RawClient(broker.port) as client:
+        assert values(client, "bad") == [b"before"]
+        assert produced(client, "bad") == (56, -1)
+        disk.write_error = 0
+        assert produced(client, "bad", b"after") == (0, 1)
+    said_once(error_log, "bad-0")
+
+
 def said_once(error_log: ErrorLog, partition: str) -> None:
     """However many writes failed, the log says it once."""
     (line,) = error_log.lines

@@ -314,6 +314,8 @@ class LogWriter:
         """Notes that a leader begins to write. The file is on disk before its first record is."""
         first = not self.epochs.epochs
         self.epochs.assign(leader_epoch, start_offset)
+        if not self.epochs.dirty:
+            return
         try:
             self.write_epochs(durably=not first)
         except OSError as error:

@@ -33,6 +33,25 @@ def test_offsets_and_epoch_are_patched_in_place() -> None:
     assert log.epochs.entries() == [(4, 0)]
 
 
+def test_an_epoch_that_is_known_is_not_written_again() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    append(log, batch_of(5), leader_epoch=4)
+    log.close()
+    log = open_log(disk, clean=True, recovery_point=5)
+    call_count = len(disk.calls)
+    log.assign_epoch(4, log.end_offset)
+    assert len(disk.calls) == call_count
+    disk.fail("create", errno.ENOSPC)
+    assert refused(log.assign_epoch, 5, log.end_offset) == ErrorCode.KAFKA_STORAGE_ERROR
+    log.assign_epoch(5, log.end_offset)
+    log.flush()
+    assert open_log(disk.after_kill(), recovery_point=5).epochs.entries() == [(4, 0)], "nobody wrote in the other"
+    append(log, batch_of(), leader_epoch=5)
+    log.flush()
+    assert open_log(disk.after_kill(), recovery_point=5).epochs.entries() == [(4, 0), (5, 5)]
+
+
 def test_a_memoryview_of_a_larger_buffer_is_enough() -> None:
     log = open_log(SimulatedDisk())
     batch = batch_of(2)
