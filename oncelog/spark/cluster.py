@@ -7,8 +7,10 @@ first generation, which every broker since 2.5 has: its driver names the partiti
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from oncelog.client.addresses import Address
-from oncelog.client.cluster import Cluster
+from oncelog.client.cluster import Cluster, TopicPartition
 from oncelog.client.connection import Connection
 from oncelog.client.errors import BrokerUnavailable, ClientError
 from oncelog.protocol.api_keys import ApiKey
@@ -25,6 +27,8 @@ VERSIONS_LAST = {
     ApiKey.FIND_COORDINATOR: 3,
 }
 """The last versions of the first generation; for the two lookups, the last that ask about one key only."""
+
+_NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 class SinkCluster(Cluster):
@@ -46,6 +50,15 @@ class SinkCluster(Cluster):
         """The code stands for a broker that is missing from the metadata, to which it comes back."""
         away = isinstance(error, KafkaError) and error.code == ErrorCode.BROKER_NOT_AVAILABLE
         return away or isinstance(error, BrokerUnavailable) or super().may_pass(error)
+
+    def existing(self, partitions: Collection[TopicPartition], patience_ms: int) -> list[TopicPartition]:
+        """Those that this cluster has, and shows to this user; one without a leader counts, it will get one."""
+        if not partitions:
+            return []
+        found = self.retry(lambda: self.refresh({topic for topic, _ in partitions}), patience_ms=patience_ms)
+        unsure = {name for name, topic in found.items() if topic.error_code and topic.error_code not in _NOT_HERE}
+        here = {(name, each.partition_index) for name, topic in found.items() for each in topic.partitions}
+        return [where for where in partitions if where in here or where[0] in unsure]
 
     def _connect(self, address: Address) -> Connection:
         connection = super()._connect(address)

@@ -307,14 +307,16 @@ class ExactlyOnceSink:
     def _offsets(
         self, batch_id: int, query: QueryState, written: dict[TopicPartition, int]
     ) -> dict[TopicPartition, CommittedOffset]:
-        """The source's offsets with the batch's marker; without a Kafka source, the marker alone.
+        """The source's offsets with the batch's marker; without a Kafka source in this cluster, the marker alone.
 
         An offset has to be some partition's, so the marker alone stands at one of the output, where its offset
         counts batches.
         """
+        assert self._cluster is not None
         metadata = Marker(query.query_id, batch_id, query.plan).encode()
-        if query.source_offsets:
-            return {where: CommittedOffset(offset, metadata) for where, offset in query.source_offsets.items()}
+        here = self._cluster.existing(query.source_offsets, self.options.delivery_timeout_ms)
+        if here:
+            return {where: CommittedOffset(query.source_offsets[where], metadata) for where in here}
         if self.options.topic is not None:
             return {(self.options.topic, 0): CommittedOffset(batch_id, metadata)}
         return {min(written): CommittedOffset(batch_id, metadata)} if written else {}

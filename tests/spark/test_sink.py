@@ -19,9 +19,11 @@ from oncelog.spark import ExactlyOnceSink, SinkError, TransactionalIdInUse, exac
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.errors import Repeat
 from oncelog.spark.marker import Marker
+from oncelog.spark.query import QueryState
 from oncelog.spark.sink import check_results
 from oncelog.spark.transaction import Transactions
 from oncelog.spark.writing import FAILED, REPEATED, WRITTEN, WriteResult
+from oncelog.testing import Broker
 
 pytestmark = [
     pytest.mark.spark,
@@ -278,6 +280,31 @@ def test_a_stream_from_topic_to_topic(
     offsets = committed(servers, sink)
     assert sum(each.offset for each in offsets.values()) == 700
     assert {where[0] for where in offsets} == {source}
+
+
+def test_a_source_on_another_cluster(spark: Any, servers: str, new_topic: NewTopic, checkpoint: str) -> None:
+    """Offsets of topics that the sink's cluster does not have cannot be committed there; the batch's number can."""
+    target = new_topic(servers, 2)
+    sink = new_sink(servers, target, **{"kafka.delivery.timeout.ms": 5000})
+    with Broker() as other:
+        source = new_topic(other.bootstrap_servers, 2)
+        for start in (0, 10):
+            fill(other.bootstrap_servers, source, start, start + 10)
+            run_stream(spark, other.bootstrap_servers, source, sink, checkpoint)
+    assert len(read(servers, target, count=20)) == 20
+    assert {where: each.offset for where, each in committed(servers, sink).items()} == {(target, 0): 1}
+
+
+def test_a_source_that_is_there_in_part(
+    spark: Any, servers: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = new_topic(servers, 1), new_topic(servers, 1)
+    sink = new_sink(servers, target, **{"kafka.delivery.timeout.ms": 5000})
+    offsets = {(source, 0): 7, (source, 1): 8, ("elsewhere", 0): 9}
+    monkeypatch.setattr("oncelog.spark.sink.read_query", lambda *_: QueryState("", "", offsets))
+    sink(spark.range(3).selectExpr("CAST(id AS STRING) AS value"), 0)
+    assert len(read(servers, target, count=3)) == 3
+    assert {where: each.offset for where, each in committed(servers, sink).items()} == {(source, 0): 7}
 
 
 def test_two_queries_cannot_share_an_id(spark: Any, servers: str, new_topic: NewTopic, tmp_path: Any) -> None:
