@@ -62,9 +62,12 @@ class Completion(NamedTuple):
 
 class Result(Generic[R]):
     """What should happen. Replies go out, and effects happen, when the records are safe, or at once if there are
-    none. An effect is a request to the world outside of the partition; the host of the shard knows what to do."""
+    none. An effect is a request to the world outside of the partition; the host of the shard knows what to do.
 
-    __slots__ = ("completions", "effects", "records", "reply", "timers")
+    The records are written together or not at all, unless the result is `divisible`: each of them then stands for
+    itself, and as many go into one batch as it may have. A crash may leave the first of them."""
+
+    __slots__ = ("completions", "divisible", "effects", "records", "reply", "timers")
 
     def __init__(
         self,
@@ -74,8 +77,10 @@ class Result(Generic[R]):
         completions: list[Completion] | None = None,
         timers: list[SetTimer | CancelTimer] | None = None,
         effects: list[Any] | None = None,
+        divisible: bool = False,
     ) -> None:
         self.reply = reply
+        self.divisible = divisible
         self.records = records or []
         self.completions = completions or []
         self.timers = timers or []
@@ -83,13 +88,20 @@ class Result(Generic[R]):
 
     def with_reply(self, reply: S) -> Result[S]:
         """The same consequences, told in other words."""
-        return Result(reply, self.records, completions=self.completions, timers=self.timers, effects=self.effects)
+        return Result(
+            reply,
+            self.records,
+            completions=self.completions,
+            timers=self.timers,
+            effects=self.effects,
+            divisible=self.divisible,
+        )
 
     def __repr__(self) -> str:
         parts = [f"{self.reply!r}"]
         parts += [
             f"{name}={getattr(self, name)!r}"
-            for name in ("records", "completions", "timers", "effects")
+            for name in ("records", "completions", "timers", "effects", "divisible")
             if getattr(self, name)
         ]
         return f"Result({', '.join(parts)})"

@@ -36,8 +36,8 @@ class Effects:
     def cancel_timer(self, key: Hashable) -> None:
         self._timers.append(CancelTimer(key))
 
-    def result(self, reply: Any = None) -> Result[Any]:
-        return Result(reply, self._records, completions=self._completions, timers=self._timers)
+    def result(self, reply: Any = None, *, divisible: bool = False) -> Result[Any]:
+        return Result(reply, self._records, completions=self._completions, timers=self._timers, divisible=divisible)
 
     def park(self, token: Hashable, displaced: Any) -> Result[Any]:
         """The request waits, unless the operation that it began has completed it already. An earlier request

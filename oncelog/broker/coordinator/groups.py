@@ -163,7 +163,7 @@ class GroupCoordinator:
         self._existing(group_id).check_delete()
         self._delete(group_id, effects)
         logger.info("group %s is deleted", group_id)
-        return effects.result(DeletableGroupResult(group_id=group_id))
+        return effects.result(DeletableGroupResult(group_id=group_id), divisible=True)
 
     # -- offsets ---------------------------------------------------------------------------------------------
 
@@ -174,14 +174,14 @@ class GroupCoordinator:
         effects = Effects(now_ms)
         codes = self._offsets.commit(committer, entries, effects, retention_ms=retention_ms)
         self._classic.committed(committer, effects)
-        return effects.result(codes)
+        return effects.result(codes, divisible=True)
 
     def commit_transactional_offsets(
         self, committer: Committer, entries: Sequence[OffsetEntry], now_ms: int
     ) -> Result[list[ErrorCode]]:
         """To be run as part of the producer's transaction: the offsets are pending until its marker."""
         effects = Effects(now_ms)
-        return effects.result(self._offsets.commit_transactional(committer, entries, effects))
+        return effects.result(self._offsets.commit_transactional(committer, entries, effects), divisible=True)
 
     def fetch_offsets(
         self, reader: Committer, topics: Sequence[TopicSelection] | None, now_ms: int, *, require_stable: bool
@@ -194,12 +194,12 @@ class GroupCoordinator:
         """One code for each partition, in their order (KIP-496)."""
         _check_name(group_id)
         effects = Effects(now_ms)
-        return effects.result(self._offsets.delete(self._existing(group_id), partitions, effects))
+        return effects.result(self._offsets.delete(self._existing(group_id), partitions, effects), divisible=True)
 
     def topics_deleted(self, names: frozenset[str], now_ms: int) -> Result[None]:
         effects = Effects(now_ms)
         self._offsets.forget_topics(lambda topic, _: topic in names, effects)
-        return effects.result()
+        return effects.result(divisible=True)
 
     def forget_missing_topics(self, ids: Mapping[str, bytes], now_ms: int) -> Result[int]:
         """Of topics other than these, which are all that exist; how many offsets went."""
@@ -207,7 +207,7 @@ class GroupCoordinator:
         count = self._offsets.forget_topics(
             lambda topic, topic_id: topic not in ids or topic_id not in (ZERO_UUID, ids[topic]), effects
         )
-        return effects.result(count)
+        return effects.result(count, divisible=True)
 
     def _expire_offsets(self, now_ms: int) -> Result[None]:
         """Also deletes the empty groups that have no offsets left (KIP-211)."""
@@ -216,7 +216,7 @@ class GroupCoordinator:
             if self._offsets.expire(group, effects) and group.is_empty:
                 effects.write(*group.tombstones())
         effects.set_timer(EXPIRATION_TIMER, self._settings().offsets_retention_check_interval_ms)
-        return effects.result()
+        return effects.result(divisible=True)
 
     def _delete(self, group_id: str, effects: Effects) -> None:
         self._offsets.delete_all(group_id, effects)

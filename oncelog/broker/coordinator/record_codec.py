@@ -7,14 +7,19 @@ A key is its type (int16, `API_KEY` of its declaration) and its fields in versio
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator, Sequence
 
 from oncelog.broker.coordinator.contract import CoordinatorRecord
 from oncelog.protocol.compiler import decode, encode
 from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.records.batch import HEADER_SIZE
 from oncelog.protocol.schema import Message
 
 _INT16 = struct.Struct(">h")
+_RECORD_OVERHEAD_MAX = 32
+"""What a record in a batch takes besides its key and value, at most."""
 
+EncodedRecord = tuple[bytes, bytes | None]
 RecordTypes = dict[int, tuple[type[Message], type[Message]]]
 """Key and value classes by record type."""
 
@@ -27,13 +32,25 @@ def record_types(*pairs: tuple[type[Message], type[Message]]) -> RecordTypes:
     return types
 
 
-def encode_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
+def encode_record(record: CoordinatorRecord) -> EncodedRecord:
     api_key = record.key.API_KEY
     assert api_key is not None
     key = _INT16.pack(api_key) + encode(record.key, 0)
     if record.value is None:
         return key, None
     return key, _INT16.pack(record.value_version) + encode(record.value, record.value_version)
+
+
+def divide_records(encoded: Sequence[EncodedRecord], batch_size_bytes_max: int) -> Iterator[Sequence[EncodedRecord]]:
+    """As many in each part as fit into a batch; one that is too large for any batch is alone."""
+    start, size_bytes = 0, HEADER_SIZE
+    for position, (key, value) in enumerate(encoded):
+        record_bytes = len(key) + len(value or b"") + _RECORD_OVERHEAD_MAX
+        if size_bytes + record_bytes > batch_size_bytes_max and position > start:
+            yield encoded[start:position]
+            start, size_bytes = position, HEADER_SIZE
+        size_bytes += record_bytes
+    yield encoded[start:]
 
 
 def decode_record(types: RecordTypes, key: bytes, value: bytes | None) -> CoordinatorRecord | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -26,7 +26,7 @@ from oncelog.broker.coordinator.contract import (
     ReplayContext,
     Result,
 )
-from oncelog.broker.coordinator.record_codec import encode_record
+from oncelog.broker.coordinator.record_codec import divide_records, encode_record
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.producer_state import AppendOrigin
 from oncelog.broker.runtime.promise import Promise
@@ -38,6 +38,7 @@ from oncelog.protocol.records.control import ControlType, decode_control_key
 from oncelog.protocol.records.record import Record, iter_records
 
 if TYPE_CHECKING:
+    from oncelog.broker.coordinator.record_codec import EncodedRecord
     from oncelog.broker.log.verification import VerificationGuard
     from oncelog.broker.replica.partition import Partition
     from oncelog.broker.runtime.clock import Clock
@@ -184,7 +185,7 @@ class Shard(Generic[C]):
             if completion.at_once:
                 self._complete(completion)
         if result.records:
-            self._append(result.records, owner)
+            self._append(result, owner)
         for timer in result.timers:
             if isinstance(timer, CancelTimer):
                 self._timers.cancel(timer.key)
@@ -201,10 +202,20 @@ class Shard(Generic[C]):
                 self._complete_when_safe(completion, safe_offset)
         return safe_offset
 
-    def _append(self, records: list[CoordinatorRecord], owner: TxnOwner | None) -> None:
+    def _append(self, result: Result[Any], owner: TxnOwner | None) -> None:
+        encoded = [encode_record(record) for record in result.records]
+        config = self._partition.log.config
+        size_bytes_max = min(config.max_message_bytes, config.segment_bytes)
+        start = 0
+        for part in divide_records(encoded, size_bytes_max) if result.divisible else (encoded,):
+            self._append_batch(result.records[start : start + len(part)], part, owner)
+            start += len(part)
+
+    def _append_batch(
+        self, records: list[CoordinatorRecord], encoded: Sequence[EncodedRecord], owner: TxnOwner | None
+    ) -> None:
         now_ms = self._clock.now_ms()
         producer_id, producer_epoch, guard = owner or _NOBODY
-        encoded = [encode_record(record) for record in records]
         batch = build_batch(
             [Record(0, now_ms, key, value) for key, value in encoded],
             producer_id=producer_id,

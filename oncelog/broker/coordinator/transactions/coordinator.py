@@ -67,7 +67,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 
 EXPIRED_AT_ONCE_MAX = 1000
-"""How many tombstones go into one batch, which has a size limit."""
+"""How many tombstones are written in one turn of the event loop."""
 
 _TYPES = record_types((TransactionLogKey, TransactionLogValue))
 _EXPIRE = ("expire",)
@@ -360,7 +360,8 @@ class TransactionCoordinator:
         )
         pause_ms = 0 if len(expired) == EXPIRED_AT_ONCE_MAX else self._settings.expiration_check_ms
         timers: list[SetTimer | CancelTimer] = [SetTimer(_EXPIRE, now_ms + pause_ms)]
-        return Result(None, [tombstone(transactional_id) for transactional_id in expired], timers=timers)
+        tombstones = [tombstone(transactional_id) for transactional_id in expired]
+        return Result(None, tombstones, timers=timers, divisible=True)
 
 
 def _decided(prepared: Transaction, reply: Parked | None) -> Result[Any]:
