@@ -120,6 +120,10 @@ class ExactlyOnceSink:
         if self._cluster is not None:
             self._cluster.close()
 
+    def __del__(self) -> None:
+        """Spark lets go of a sink whose query has ended without a word, and so do most programs."""
+        self.close()
+
     # -- before the batch ------------------------------------------------------------------------------------
 
     def _prepare_session(self, spark: Any, query: QueryState) -> None:

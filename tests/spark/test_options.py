@@ -6,6 +6,8 @@ import pytest
 
 from oncelog.protocol.records.compression import Compression
 from oncelog.spark import SinkError, exactly_once_sink
+from oncelog.spark.cluster import SinkCluster
+from oncelog.testing import Broker
 
 
 def test_producer_settings_are_taken_under_sparks_names() -> None:
@@ -46,3 +48,13 @@ def test_a_setting_that_cannot_be_kept_is_refused(name: str, value: str, words: 
 def test_arguments_must_not_be_empty(bootstrap: str, identity: str, topic: str) -> None:
     with pytest.raises(SinkError):
         exactly_once_sink(bootstrap, transactional_id=identity, topic=topic)
+
+
+def test_a_sink_that_nobody_holds_any_more_closes_its_connections() -> None:
+    """As Spark does with that of a query that has ended."""
+    with Broker() as broker:
+        sink = exactly_once_sink(broker.bootstrap_servers, transactional_id="t", topic="out")
+        sink._cluster = SinkCluster.open(sink.options)
+        connection = sink._cluster.any_connection()
+        del sink
+        assert connection.closed
