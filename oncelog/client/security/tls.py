@@ -36,8 +36,8 @@ def wrap(plain: socket.socket, context: ssl.SSLContext, address: Address) -> ssl
         return context.wrap_socket(plain, server_hostname=address.host)
     except TimeoutError:
         error: ClientError = BrokerUnavailable(f"{address} does not answer the TLS handshake; is it a port with SSL?")
-    except (ssl.SSLEOFError, ConnectionError):
-        # A broker that dies looks the same, so this may pass.
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
+        # Which of them depends on the version of Python. A broker that dies looks the same, so this may pass.
         error = BrokerUnavailable(
             f"{address} closed the connection in the TLS handshake; is it a port with SSL? If not, security.protocol "
             "must be PLAINTEXT or SASL_PLAINTEXT"
