@@ -1,8 +1,14 @@
 /* The C twins of scan.py and columns.py; the tests run over both.
  *
+ * read_plain_batch is the short way of validation.py for what nearly every producer sends: one whole, plain batch without
+ * a fault. It gives the header, or nothing at all, and then the long way finds out what the matter is. The checksum is
+ * left to the caller.
+ *
  * scan_records walks the plain records of a batch and says whether a broker may store them. It accepts the same batches
  * as its twin and gives the same verdict for the others. Every read is bounded by the end of the data, lengths are only
  * added to a 64-bit position, and nothing is written or kept, so the worst that hostile bytes can do is to get a verdict.
+ *
+ * encode_plain_records is such a short way of batch.py: for records without headers, as coordinators write them.
  *
  * encode_records and partition_keys read Arrow columns. Every offset is held against the length of the buffer that it
  * points into before it is followed.
@@ -145,10 +151,24 @@ static inline enum verdict scan_record(struct cursor *at, const struct rules *ru
     return at->position == end ? OK : LENGTH_MISMATCH;
 }
 
+/* Judges all records; `index` is the one that the verdict is about, `newest` the newest timestamp up to there. */
+static enum verdict scan_all(struct cursor *at, const struct rules *rules, int record_count, int *index, int64_t *newest)
+{
+    enum verdict verdict = OK;
+    *newest = -1;
+    *index = 0;
+    for (int next = 0; next < record_count && verdict == OK; next++) {
+        *index = next;
+        verdict = scan_record(at, rules, (uint32_t)next, newest);
+    }
+    return verdict == OK && at->position != at->size ? BYTES_LEFT_OVER : verdict;
+}
+
 static PyObject *scan_records(PyObject *module, PyObject *args)
 {
     Py_buffer body;
-    int record_count;
+    int record_count, index;
+    int64_t newest;
     long long base_timestamp, timestamp_min, timestamp_max;
     struct rules rules;
     (void)module;
@@ -160,17 +180,181 @@ static PyObject *scan_records(PyObject *module, PyObject *args)
     rules.timestamp_max = timestamp_max;
 
     struct cursor at = {body.buf, (uint64_t)body.len, 0};
-    enum verdict verdict = OK;
-    int64_t newest = -1;
-    int index = 0;
-    for (int next = 0; next < record_count && verdict == OK; next++) {
-        index = next;
-        verdict = scan_record(&at, &rules, (uint32_t)index, &newest);
-    }
-    if (verdict == OK && at.position != at.size)
-        verdict = BYTES_LEFT_OVER;
+    enum verdict verdict = scan_all(&at, &rules, record_count, &index, &newest);
     PyBuffer_Release(&body);
     return Py_BuildValue("(iiL)", (int)verdict, index, (long long)newest);
+}
+
+/* -- batch.py ------------------------------------------------------------------------------------------------------ */
+
+static inline uint64_t zigzag(int64_t value)
+{
+    return ((uint64_t)value << 1) ^ (value < 0 ? UINT64_MAX : 0);
+}
+
+static inline int64_t varint_size(int64_t value)
+{
+    int64_t size = 1;
+    for (uint64_t raw = zigzag(value); raw > 0x7f; raw >>= 7)
+        size++;
+    return size;
+}
+
+static inline uint8_t *write_varint(uint8_t *at, int64_t value)
+{
+    uint64_t raw = zigzag(value);
+    for (; raw > 0x7f; raw >>= 7)
+        *at++ = (uint8_t)(raw | 0x80);
+    *at++ = (uint8_t)raw;
+    return at;
+}
+
+/* The bytes of a key or value: -1 for null, -2 for what is not bytes. */
+static inline int64_t bytes_of(PyObject *object, const char **bytes)
+{
+    *bytes = NULL;
+    if (object == Py_None)
+        return -1;
+    if (!PyBytes_Check(object))
+        return -2;
+    *bytes = PyBytes_AsString(object);
+    return PyBytes_Size(object);
+}
+
+static inline uint8_t *write_counted(uint8_t *at, const char *bytes, int64_t length)
+{
+    at = write_varint(at, length);
+    if (length > 0) {
+        memcpy(at, bytes, (size_t)length);
+        at += length;
+    }
+    return at;
+}
+
+struct plain_record {
+    int64_t timestamp_delta, key_size, value_size, size;
+    const char *key, *value;
+};
+
+/* Reads a tuple (offset, timestamp, key, value, headers, attributes); 0 if it has headers or is otherwise unusual. */
+static int read_plain_record(PyObject *source, int64_t base_timestamp, int64_t index, struct plain_record *record)
+{
+    if (!PyTuple_Check(source) || PyTuple_Size(source) != 6)
+        return 0;
+    PyObject *when = PyTuple_GetItem(source, 1), *headers = PyTuple_GetItem(source, 4), *bits = PyTuple_GetItem(source, 5);
+    if (!PyLong_Check(when) || !PyLong_Check(bits) || !(PyTuple_Check(headers) || PyList_Check(headers)))
+        return 0;
+    long long timestamp = PyLong_AsLongLong(when);
+    if (PyErr_Occurred() || timestamp < 0 || base_timestamp < 0 || PyObject_Size(headers) || PyLong_AsLongLong(bits))
+        return 0;
+    record->timestamp_delta = timestamp - base_timestamp;
+    record->key_size = bytes_of(PyTuple_GetItem(source, 2), &record->key);
+    record->value_size = bytes_of(PyTuple_GetItem(source, 3), &record->value);
+    if (record->key_size < -1 || record->value_size < -1)
+        return 0;
+    record->size = 1 + varint_size(record->timestamp_delta) + varint_size(index) + varint_size(record->key_size) +
+                   varint_size(record->value_size) + 1;
+    record->size += (record->key_size > 0 ? record->key_size : 0) + (record->value_size > 0 ? record->value_size : 0);
+    return 1;
+}
+
+/* Encodes a list of records, numbered from 0; None if one of them is not plain. */
+static PyObject *encode_plain_records(PyObject *module, PyObject *args)
+{
+    PyObject *records, *result = NULL;
+    long long base_timestamp;
+    int64_t size = 0;
+    struct plain_record record;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!L:encode_plain_records", &PyList_Type, &records, &base_timestamp))
+        return NULL;
+    Py_ssize_t count = PyList_Size(records);
+    for (Py_ssize_t index = 0; index < count; index++) {
+        if (!read_plain_record(PyList_GetItem(records, index), base_timestamp, index, &record)) {
+            PyErr_Clear();
+            return Py_NewRef(Py_None);
+        }
+        size += varint_size(record.size) + record.size;
+    }
+    if (!(result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size)))
+        return NULL;
+    uint8_t *at = (uint8_t *)PyBytes_AsString(result);
+    for (Py_ssize_t index = 0; index < count; index++) {
+        /* Nothing has run in between that could have changed the list. */
+        read_plain_record(PyList_GetItem(records, index), base_timestamp, index, &record);
+        at = write_varint(at, record.size);
+        *at++ = 0;
+        at = write_varint(at, record.timestamp_delta);
+        at = write_varint(at, index);
+        at = write_counted(at, record.key, record.key_size);
+        at = write_counted(at, record.value, record.value_size);
+        at = write_varint(at, 0);
+    }
+    return result;
+}
+
+/* -- validation.py ------------------------------------------------------------------------------------------------- */
+
+/* The layout of a header is that of batch.py. */
+enum { LOG_OVERHEAD = 12, HEADER_SIZE = 61, MAGIC = 2 };
+enum { CODEC_MASK = 0x07, LOG_APPEND_TIME_BIT = 0x08, TRANSACTIONAL_BIT = 0x10, CONTROL_BIT = 0x20 };
+
+static inline uint64_t big_endian(const uint8_t *at, int size_bytes)
+{
+    uint64_t value = 0;
+    for (int index = 0; index < size_bytes; index++)
+        value = value << 8 | at[index];
+    return value;
+}
+
+static inline int16_t int16_from(const uint8_t *at) { return (int16_t)big_endian(at, 2); }
+static inline int32_t int32_from(const uint8_t *at) { return (int32_t)big_endian(at, 4); }
+static inline int64_t int64_from(const uint8_t *at) { return (int64_t)big_endian(at, 8); }
+
+/* Whether this is exactly one batch that is fit to be stored as it is, and by a client. */
+static int is_plain_batch(const uint8_t *batch, int64_t size, struct rules *rules)
+{
+    if (size < HEADER_SIZE || int32_from(batch + 8) != size - LOG_OVERHEAD || batch[16] != MAGIC)
+        return 0;
+    int attributes = int16_from(batch + 21);
+    int64_t producer_id = int64_from(batch + 43);
+    int32_t record_count = int32_from(batch + 57);
+    if (int64_from(batch) != 0 || attributes & (CODEC_MASK | LOG_APPEND_TIME_BIT | CONTROL_BIT))
+        return 0;
+    if (record_count <= 0 || record_count - 1 != int32_from(batch + 23))
+        return 0;
+    if (producer_id >= 0 ? int16_from(batch + 51) < 0 || int32_from(batch + 53) < 0 : attributes & TRANSACTIONAL_BIT)
+        return 0;
+    rules->base_timestamp = int64_from(batch + 27);
+    struct cursor at = {batch + HEADER_SIZE, (uint64_t)(size - HEADER_SIZE), 0};
+    int index;
+    int64_t newest;
+    return scan_all(&at, rules, record_count, &index, &newest) == OK && newest == int64_from(batch + 35);
+}
+
+/* Takes the batch, whether its topic is compacted, and the bounds on timestamps. */
+static PyObject *read_plain_batch(PyObject *module, PyObject *args)
+{
+    Py_buffer buffer;
+    long long timestamp_min, timestamp_max;
+    struct rules rules;
+    PyObject *header;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*pLL:read_plain_batch", &buffer, &rules.compacted, &timestamp_min, &timestamp_max))
+        return NULL;
+    rules.timestamp_min = timestamp_min;
+    rules.timestamp_max = timestamp_max;
+    const uint8_t *batch = buffer.buf;
+    if (is_plain_batch(batch, buffer.len, &rules))
+        header = Py_BuildValue("(LiiikiiLLLiii)", (long long)0, int32_from(batch + 8), int32_from(batch + 12), MAGIC,
+                               (unsigned long)big_endian(batch + 17, 4), int16_from(batch + 21), int32_from(batch + 23),
+                               (long long)int64_from(batch + 27), (long long)int64_from(batch + 35),
+                               (long long)int64_from(batch + 43), int16_from(batch + 51), int32_from(batch + 53),
+                               int32_from(batch + 57));
+    else
+        header = Py_NewRef(Py_None);
+    PyBuffer_Release(&buffer);
+    return header;
 }
 
 /* -- columns.py ---------------------------------------------------------------------------------------------------- */
@@ -275,28 +459,6 @@ static inline int read_field(const struct column *column, int64_t row, struct fi
     field->bytes = column->has_data ? (const uint8_t *)column->data.buf + from : NULL;
     field->length = to - from;
     return 0;
-}
-
-static inline uint64_t zigzag(int64_t value)
-{
-    return ((uint64_t)value << 1) ^ (value < 0 ? UINT64_MAX : 0);
-}
-
-static inline int64_t varint_size(int64_t value)
-{
-    int64_t size = 1;
-    for (uint64_t raw = zigzag(value); raw > 0x7f; raw >>= 7)
-        size++;
-    return size;
-}
-
-static inline uint8_t *write_varint(uint8_t *at, int64_t value)
-{
-    uint64_t raw = zigzag(value);
-    for (; raw > 0x7f; raw >>= 7)
-        *at++ = (uint8_t)(raw | 0x80);
-    *at++ = (uint8_t)raw;
-    return at;
 }
 
 static inline int64_t field_size(const struct field *field)
@@ -513,6 +675,8 @@ static PyObject *partition_keys(PyObject *module, PyObject *args)
 
 static PyMethodDef methods[] = {
     {"scan_records", scan_records, METH_VARARGS, "Judge the plain records of a batch; see scan.py."},
+    {"encode_plain_records", encode_plain_records, METH_VARARGS, "Encode records without headers; see batch.py."},
+    {"read_plain_batch", read_plain_batch, METH_VARARGS, "Give the header of a faultless plain batch, or None."},
     {"encode_records", encode_records, METH_VARARGS, "Encode rows of columns as records; see columns.py."},
     {"partition_keys", partition_keys, METH_VARARGS, "Give each key its partition, as spark/partitions.py does."},
     {NULL, NULL, 0, NULL},

@@ -1,5 +1,6 @@
 from oncelog.protocol.primitives import Buffer
 from oncelog.protocol.records.columns import Column
+from oncelog.protocol.records.record import Record
 
 def scan_records(
     body: bytes | bytearray | memoryview,
@@ -10,6 +11,10 @@ def scan_records(
     timestamp_max: int,
     /,
 ) -> tuple[int, int, int]: ...
+def encode_plain_records(records: list[Record], base_timestamp: int, /) -> bytes | None: ...
+def read_plain_batch(
+    batch: memoryview, compacted: bool, timestamp_min: int, timestamp_max: int, /
+) -> tuple[int, ...] | None: ...
 def encode_records(
     rows: Buffer,
     first: int,

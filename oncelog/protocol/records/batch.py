@@ -31,6 +31,7 @@ from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.checksum import crc32c
 from oncelog.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, Compression, compress, decompress
+from oncelog.protocol.records.short_ways import encode_plain_records
 from oncelog.protocol.records.varint import encode_varint
 
 if TYPE_CHECKING:
@@ -224,12 +225,21 @@ def build_batch(
         attributes |= TRANSACTIONAL_BIT
     if control:
         attributes |= CONTROL_BIT
-    header = BatchHeader(
-        *(base_offset, 0, leader_epoch, MAGIC, 0),
-        *(attributes, len(records) - 1, base_timestamp, _max_timestamp(records)),
-        *(producer_id, producer_epoch, base_sequence, len(records)),
+    body = encode_plain_records(records, base_timestamp) if type(records) is list else None
+    if body is None:
+        body = _encode_records(enumerate(records), base_timestamp)
+    if compression is not Compression.NONE:
+        body = compress(compression, body)
+    batch = bytearray(
+        HEADER.pack(
+            *(base_offset, HEADER_SIZE - LOG_OVERHEAD + len(body), leader_epoch, MAGIC, 0),
+            *(attributes, len(records) - 1, base_timestamp, _max_timestamp(records)),
+            *(producer_id, producer_epoch, base_sequence, len(records)),
+        )
     )
-    return assemble_batch(header, _encode_records(enumerate(records), base_timestamp))
+    batch += body
+    _UINT32.pack_into(batch, CRC_POSITION, compute_crc(memoryview(batch)))
+    return batch
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None = None) -> bytearray:

@@ -39,6 +39,7 @@ from oncelog.protocol.records.batch import (
 )
 from oncelog.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, Compression, decompress
 from oncelog.protocol.records.record import iter_records
+from oncelog.protocol.records.short_ways import read_plain_batch
 
 try:
     from oncelog.protocol.records._native import scan_records
@@ -123,6 +124,14 @@ def check_produce_records(
     if records is None:
         raise NoBatchError("there are no records")
     view = memoryview(records)
+    timestamp_ms_min = max(timestamp_ms_min, scan.INT64_MIN)
+    timestamp_ms_max = min(timestamp_ms_max, scan.INT64_MAX)
+    fields = read_plain_batch(view, compacted, timestamp_ms_min, timestamp_ms_max)
+    if fields is not None and len(view) <= max_message_bytes:
+        header = tuple.__new__(BatchHeader, fields)
+        if header.crc == compute_crc(view):
+            return header
+    # Not plain, or at fault: the long way says in which respect.
     _check_framing(view)
     header = BatchHeader._make(HEADER.unpack_from(view))
     _check_codec(header.attributes & CODEC_MASK, allow_zstd)
@@ -219,8 +228,8 @@ def _check_body(view: memoryview, header: BatchHeader, rules: _Rules) -> int:
         header.record_count,
         header.base_timestamp,
         rules.compacted,
-        max(rules.timestamp_min, scan.INT64_MIN),
-        min(rules.timestamp_max, scan.INT64_MAX),
+        rules.timestamp_min,
+        rules.timestamp_max,
     )
     if verdict == scan.OK:
         return newest

@@ -81,7 +81,7 @@ def java_records() -> list[Record]:
 
 @pytest.fixture(scope="module", params=["native", "plain"])
 def scan_records(request: pytest.FixtureRequest) -> Iterator[Callable[..., tuple[int, int, int]]]:
-    """Each implementation of the scan in turn, also put to use in `validation`."""
+    """Each implementation of the scan in turn, also put to use in `validation`; the plain one without short ways."""
     function = scan.scan_records
     if request.param == "native":
         try:
@@ -90,4 +90,6 @@ def scan_records(request: pytest.FixtureRequest) -> Iterator[Callable[..., tuple
             pytest.skip("the C extension is not built")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(validation, "scan_records", function)
+        if request.param == "plain":
+            patch.setattr(validation, "read_plain_batch", lambda *_: None)
         yield function
