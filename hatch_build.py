@@ -1,8 +1,8 @@
-"""Compiles the one C file of the project while a wheel or an editable install is built.
+"""Compiles the two C files of the project while a wheel or an editable install is built.
 
-The extension makes the check of produced records fast, and nothing depends on it: without a C compiler,
-Python's headers or a CPython with the limited API the package is built without it and uses its plain Python
-twin. The binary is put beside its source, which is where an editable install looks for it.
+The extensions make codecs and the check of produced records fast, and nothing depends on them: without a C compiler,
+Python's headers or a CPython with the limited API the package is built without them and uses plain Python. A binary is
+put beside its source, which is where an editable install looks for it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("oncelog/protocol/records/_native.c")
-BINARY = SOURCE.with_suffix(".abi3.so")
+SOURCES = (Path("oncelog/protocol/_codec.c"), Path("oncelog/protocol/records/_native.c"))
 
 
 class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Adds the extension to the wheel, and the platform to the wheel's name, if it can be compiled."""
+    """Adds the extensions to the wheel, and the platform to the wheel's name, if they can be compiled."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
-        problem = compile_extension(root / SOURCE, root / BINARY)
-        if problem:
-            (root / BINARY).unlink(missing_ok=True)
-            self.app.display_info(f"oncelog: building the {version} wheel without its C extension: {problem}")
-            return
+        binaries = [source.with_suffix(".abi3.so") for source in SOURCES]
+        for source, binary in zip(SOURCES, binaries, strict=True):
+            problem = compile_extension(root / source, root / binary)
+            if problem:
+                for each in binaries:
+                    (root / each).unlink(missing_ok=True)
+                self.app.display_info(f"oncelog: building the {version} wheel without its C extensions: {problem}")
+                return
         # Files that git ignores are left out of a wheel unless they are named as artifacts.
-        build_data["artifacts"].append(BINARY.as_posix())
+        build_data["artifacts"] += [binary.as_posix() for binary in binaries]
         build_data["pure_python"] = False
         build_data["tag"] = f"cp311-abi3-{platform_tag()}"
 

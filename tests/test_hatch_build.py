@@ -29,9 +29,9 @@ def hatch_build() -> ModuleType:
 
 
 def run_hook(hatch_build: ModuleType, root: Path) -> dict[str, Any]:
-    source = root / hatch_build.SOURCE
-    source.parent.mkdir(parents=True)
-    shutil.copy(ROOT / hatch_build.SOURCE, source)
+    for source in hatch_build.SOURCES:
+        (root / source).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / source, root / source)
     hook = hatch_build.NativeBuildHook(str(root), {}, None, None, str(root), "wheel")
     build_data: dict[str, Any] = {"artifacts": [], "pure_python": True}
     hook.initialize("standard", build_data)
@@ -44,12 +44,17 @@ def test_wheel_with_the_extension_names_its_platform(
 ) -> None:
     monkeypatch.delenv("CC", raising=False)
     build_data = run_hook(hatch_build, tmp_path)
-    assert build_data["artifacts"] == ["oncelog/protocol/records/_native.abi3.so"]
+    binaries = ["oncelog/protocol/_codec.abi3.so", "oncelog/protocol/records/_native.abi3.so"]
+    assert build_data["artifacts"] == binaries
     assert build_data["tag"].startswith("cp311-abi3-")
     assert not build_data["pure_python"]
-    spec = importlib.util.spec_from_file_location("_native", tmp_path / build_data["artifacts"][0])
-    assert spec
-    assert hasattr(importlib.util.module_from_spec(spec), "scan_records")
+    for binary, content in zip(binaries, ("Plan", "scan_records"), strict=True):
+        spec = importlib.util.spec_from_file_location(Path(binary).name.partition(".")[0], tmp_path / binary)
+        assert spec
+        assert spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        assert hasattr(module, content)
 
 
 @pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
@@ -66,4 +71,4 @@ def test_wheel_without_a_working_compiler_is_pure(
     build_data = run_hook(hatch_build, tmp_path)
     assert build_data == {"artifacts": [], "pure_python": True}
     assert not list(tmp_path.rglob("*.so"))
-    assert "without its C extension" in capsys.readouterr().err
+    assert "without its C extensions" in capsys.readouterr().err

@@ -4,6 +4,9 @@ Neighbouring fixed-width fields become one `struct` call, loops over nested stru
 field that the version does not have costs one assignment of its default. The generated source is registered
 with linecache, so a traceback shows it and a debugger steps through it; `source()` returns it for reading.
 
+Where the C extension was built, it goes ahead: `_codec` does messages of the usual shape by a plan of the same
+declaration, and code is only generated for the others (see `plan`).
+
 Promise of every decoder: a good value or ProtocolError, whatever the bytes. Before an array is allocated, its
 count is checked against the bytes that are left and against a budget of elements for the whole message, so a
 short frame cannot claim a long list.
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from oncelog.protocol.codegen import Writer
 from oncelog.protocol.codegen_decode import DecodeWriter
@@ -22,28 +25,30 @@ from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.primitives import Buffer, Part
 from oncelog.protocol.schema import Message
 
+if TYPE_CHECKING:
+    from oncelog.protocol.plan import Plan
+
 M = TypeVar("M", bound=Message)
 Parts = list[Part]
 Decoder = Callable[[memoryview, int], tuple[Any, int]]
 Encoder = Callable[[Any, Callable[[Part], None]], None]
 
+_plans: dict[tuple[type[Message], int], Plan] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 
 
 def decode(message: type[M], version: int, buf: Buffer, position: int = 0) -> M:
     """The message in `buf` from `position`; bytes behind it are ignored, as Kafka ignores them."""
-    value, _ = decode_from(message, version, buf, position)
-    return value
+    plan = _plans.get((message, version)) or _make_plan(message, version)
+    value, _ = plan.decode(buf, position) or _decode_at_length(message, version, buf, position)
+    return cast(M, value)
 
 
 def decode_from(message: type[M], version: int, buf: Buffer, position: int = 0) -> tuple[M, int]:
     """Like `decode`, with the position behind the message."""
-    decoder = _decoders.get((message, version)) or _compile_decoder(message, version)
-    try:
-        return decoder(memoryview(buf), position)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise ProtocolError(f"{message.__name__} v{version} is malformed: {error}") from None
+    plan = _plans.get((message, version)) or _make_plan(message, version)
+    return plan.decode(buf, position) or _decode_at_length(message, version, buf, position)
 
 
 def encode(value: Message, version: int) -> bytes:
@@ -56,6 +61,9 @@ def encode(value: Message, version: int) -> bytes:
 def encode_into(value: Message, version: int, parts: Parts) -> None:
     """Append the encoding to `parts`; a `Records` value is appended as it is, without a copy."""
     message = type(value)
+    plan = _plans.get((message, version)) or _make_plan(message, version)
+    if plan.encode(value, parts):
+        return
     encoder = _encoders.get((message, version)) or _compile_encoder(message, version)
     encoder(value, parts.append)
 
@@ -64,6 +72,21 @@ def source(message: type[Message], version: int, direction: str) -> str:
     """The generated source of `decode` or `encode`, for people."""
     writer: type[Writer] = DecodeWriter if direction == "decode" else EncodeWriter
     return writer(message, version).source()
+
+
+def _decode_at_length(message: type[M], version: int, buf: Buffer, position: int) -> tuple[M, int]:
+    decoder = _decoders.get((message, version)) or _compile_decoder(message, version)
+    try:
+        return decoder(memoryview(buf), position)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"{message.__name__} v{version} is malformed: {error}") from None
+
+
+def _make_plan(message: type[Message], version: int) -> Plan:
+    # Loaded with the first message.
+    from oncelog.protocol.plan import make_plan
+
+    return _plans.setdefault((message, version), make_plan(message, version))
 
 
 def _compile_decoder(message: type[Message], version: int) -> Decoder:

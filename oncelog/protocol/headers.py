@@ -44,9 +44,10 @@ def decode_request_rest(frame: memoryview, flexible: bool) -> tuple[str | None, 
         elif size_bytes != -1:
             raise ProtocolError("the client id has a negative length")
         if flexible:
+            if frame[position] == 0:
+                return client_id, position + 1
             count, position = decode_uvarint(frame, position)
-            if count:
-                position = skip_tags(frame, position, count)
+            position = skip_tags(frame, position, count)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"a request header is malformed: {error}") from None
     return client_id, position

@@ -76,7 +76,8 @@ def test_records_are_views_of_the_frame() -> None:
 
 
 def test_records_are_encoded_without_a_copy() -> None:
-    records = memoryview(b"payload")
+    """Unless there are few of them."""
+    records = memoryview(bytes(10_000))
     topic = FetchableTopicResponse(partitions=[PartitionData(records=records)])
     parts: list[Any] = []
     encode_into(FetchResponse(responses=[topic]), 16, parts)

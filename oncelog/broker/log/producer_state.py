@@ -70,9 +70,13 @@ class ProducerState:
     def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
         """One of the last five batches of this producer with exactly these sequences."""
         entry = self.entries.get(header.producer_id)
-        if entry is None or entry.epoch != header.producer_epoch:
+        if entry is None or entry.epoch != header.producer_epoch or not entry.batches:
             return None
-        first, last = header.base_sequence, header.last_sequence
+        first = header.base_sequence
+        if first == entry.batches[-1].last_sequence + 1:
+            # The next one in order, as nearly all are.
+            return None
+        last = header.last_sequence
         for batch in entry.batches:
             if batch.first_sequence == first and batch.last_sequence == last:
                 return batch

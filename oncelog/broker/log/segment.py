@@ -173,9 +173,11 @@ class Segment:
 
     def is_index_full(self, index_bytes: int) -> bool:
         """One slot of the time index is kept for the entry that closing adds."""
+        # Asked before every append, so the lengths are not asked for by a call.
+        offsets, times = self.offset_index, self.time_index
         return (
-            len(self.offset_index) >= index_bytes // OFFSET_ENTRY_SIZE
-            or len(self.time_index) >= index_bytes // TIME_ENTRY_SIZE - 1
+            offsets.file_count + len(offsets.positions) >= index_bytes // OFFSET_ENTRY_SIZE
+            or times.file_count + len(times.timestamps) >= index_bytes // TIME_ENTRY_SIZE - 1
         )
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:

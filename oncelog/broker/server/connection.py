@@ -227,8 +227,9 @@ class Connection(asyncio.BufferedProtocol):
     def _pump(self) -> None:
         """Handle the frames that are whole, as far as order, back-pressure and fairness allow."""
         turn_ends_at = self._request_count + REQUESTS_PER_TURN_MAX
+        may_start = True
         try:
-            while self._may_start():
+            while may_start := self._may_start():
                 if self._request_count == turn_ends_at:
                     self._set_reading(False)
                     asyncio.get_running_loop().call_soon(self._pump)
@@ -245,7 +246,7 @@ class Connection(asyncio.BufferedProtocol):
             if self._draining and not (self._replies or self._muted_until):
                 self._end()
             return
-        self._set_reading((self._may_start() or self._may_read_ahead()) and self._may_grow())
+        self._set_reading((may_start or self._may_read_ahead()) and self._may_grow())
 
     def _may_read_ahead(self) -> bool:
         return self._exclusive and self._frames.buffered_bytes < READ_AHEAD_BYTES_MAX
@@ -253,7 +254,8 @@ class Connection(asyncio.BufferedProtocol):
     def _start(self, request: memoryview) -> None:
         self._request_count += 1
         reply = self._dispatcher.dispatch(request, self)
-        self._throttle(reply)
+        if reply.throttle_time_ms:
+            self._throttle(reply)
         if self._draining and reply.abandonable:
             reply.cancel()
             return
@@ -269,7 +271,8 @@ class Connection(asyncio.BufferedProtocol):
         """A reply that waited is ready: send it, and what waited behind it, then go on with requests."""
         if self.closed and not self._draining:
             return
-        self._throttle(reply)
+        if reply.throttle_time_ms:
+            self._throttle(reply)
         if not reply.pipelined:
             self._exclusive = False
         while self._replies and self._replies[0].done:
@@ -279,9 +282,8 @@ class Connection(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_soon(self._pump)
 
     def _throttle(self, reply: Reply) -> None:
-        if reply.throttle_time_ms:
-            self.mute(reply.throttle_time_ms)
-            reply.throttle_time_ms = 0
+        self.mute(reply.throttle_time_ms)
+        reply.throttle_time_ms = 0
 
     def _write(self, reply: Reply) -> None:
         if reply.failure is not None:

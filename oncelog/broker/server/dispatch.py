@@ -123,7 +123,7 @@ class Dispatcher:
                 result = begin(result)
         except Exception as error:
             result = self._error_message(route, request, context, error, reply)
-        if isinstance(result, Promise):
+        if type(result) is not route.response and isinstance(result, Promise):
             self._wait(result, route, request, context, header, reply)
         else:
             self._finish(result, header, context, reply)

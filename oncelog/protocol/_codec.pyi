@@ -1,0 +1,10 @@
+from typing import Any
+
+from oncelog.protocol.plan import Layout
+from oncelog.protocol.primitives import Buffer, Part
+from oncelog.protocol.schema import Message
+
+class Plan:
+    def __init__(self, layout: Layout, /) -> None: ...
+    def decode(self, buf: Buffer, position: int, /) -> tuple[Any, int] | None: ...
+    def encode(self, message: Message, parts: list[Part], /) -> bool: ...
