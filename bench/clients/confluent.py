@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -131,13 +132,15 @@ class CountingProducer(ReportingProducer):
         return self._statistics.requests("Produce", self.producer.poll)
 
 
-def produce_for(reporting: ReportingProducer, name: str, record_bytes: int, seconds: float) -> int:
-    """Records produced in that time and delivered, with the flush at the end."""
+def produce_for(
+    reporting: ReportingProducer, name: str, record_bytes: int, seconds: float, bytes_max: float = math.inf
+) -> int:
+    """Records produced in that time and delivered, with the flush at the end; no more than so many bytes."""
     producer = reporting.producer
     chunk = [{"value": os.urandom(record_bytes)} for _ in range(max(1, min(1000, _CHUNK_BYTES // record_bytes)))]
     count = 0
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and count * record_bytes < bytes_max:
         queued = producer.produce_batch(name, chunk, on_delivery=reporting.fail)
         count += queued
         if queued < len(chunk):

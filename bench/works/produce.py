@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
-from bench.case import BROKERS, Case, Work, numbers
+from bench.case import BROKERS, WRITTEN_BYTES_MAX, Case, Work, numbers
 from bench.clients import confluent
 from bench.meter import Meter, Sample
 from bench.peers.base import Peer
@@ -31,7 +31,7 @@ class ProduceCase(Case):
                 confluent.produce_for(producer, topic, self._size, 0.05)
                 requests = producer.requests()
                 with Meter(peer) as meter:
-                    records = confluent.produce_for(producer, topic, self._size, seconds)
+                    records = confluent.produce_for(producer, topic, self._size, seconds, WRITTEN_BYTES_MAX)
                 requests = producer.requests() - requests
             finally:
                 producer.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
-from bench.case import Case, Work, numbers
+from bench.case import WRITTEN_BYTES_MAX, Case, Work, numbers
 from bench.clients import confluent, wire
 from bench.meter import Meter, Sample
 from bench.peers.base import Peer
@@ -38,7 +38,8 @@ class SaturateCase(Case):
             every = [wire.produce_frame(topic, partition, self._batch) for partition in range(_PARTITIONS)]
             frames = [every[start:] + every[:start] for start in range(0, _PARTITIONS, _PARTITIONS // _CONNECTIONS)]
             with Meter(peer) as meter:
-                driven = wire.drive(peer.bootstrap_servers, frames, window=_WINDOW, seconds=seconds)
+                requests = WRITTEN_BYTES_MAX // len(self._batch)
+                driven = wire.drive(peer.bootstrap_servers, frames, window=_WINDOW, seconds=seconds, requests=requests)
             records = driven.requests * self._count
             check_all_arrived(peer, topic, records)
         return meter.sample(records=records, megabytes=records * self._size / 1e6, requests=driven.requests)
