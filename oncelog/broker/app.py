@@ -200,8 +200,15 @@ class BrokerApp:
         dispatcher = self.make_dispatcher(services)
         memory = FrameMemory(config.int("queued.max.request.bytes"))
         for address in self.addresses.bound:
-            idle_ms_max, backlog = config.int("connections.max.idle.ms"), config.int("socket.listen.backlog.size")
-            listener = Listener(address, dispatcher, self._connection_limits, memory, idle_ms_max, backlog)
+            listener = Listener(
+                address,
+                dispatcher,
+                self._connection_limits,
+                memory,
+                idle_ms_max=config.int("connections.max.idle.ms"),
+                backlog=config.int("socket.listen.backlog.size"),
+                send_buffer_bytes=config.int("socket.send.buffer.bytes"),
+            )
             self._listeners.append(listener)
             await listener.bind()
         await register_broker(metadata, config, self.advertised)

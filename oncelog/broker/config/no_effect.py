@@ -178,7 +178,7 @@ _OF_OUR_TABLES = """
     replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
     replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
     replica.socket.receive.buffer.bytes replica.socket.timeout.ms request.timeout.ms
-    socket.receive.buffer.bytes socket.send.buffer.bytes
+    socket.receive.buffer.bytes
     transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.state.log.load.buffer.size
     unclean.leader.election.enable
 """

@@ -139,6 +139,9 @@ class Outgoing:
             self._unsent_bytes -= sent
             if start + sent < len(part):
                 self._sent_of_first = start + sent
+                if sent < TURN_BYTES_MAX:
+                    # The socket has no room for more: to ask again would cost as much as to send.
+                    return False
             else:
                 self._sent_of_first = 0
                 parts.popleft()
