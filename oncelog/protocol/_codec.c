@@ -26,6 +26,14 @@ enum { UUID_SIZE = 16, STRING_SIZE_MAX = 0x7FFF, ELEMENTS_MAX = 1000000, COPIED_
 
 static const int fixed_size[] = {1, 1, 2, 2, 4, 4, 8, 8, UUID_SIZE};
 
+/* By the function, which follows the rules of the interpreter that runs: to later ones some objects are immortal, and a
+ * binary that was built with the headers of 3.11 would count them up for ever. */
+static inline PyObject *own(PyObject *object)
+{
+    Py_IncRef(object);
+    return object;
+}
+
 /* What came of a step: it is done, it is for the long way, or Python has raised (for want of memory). */
 enum outcome { DONE, UNUSUAL, RAISED };
 
@@ -172,7 +180,7 @@ static int fill_absent(struct layout *layout, PyObject *source, struct absent *a
     if (!PyArg_ParseTuple(source, "UiO", &name, &making, &made_of))
         return -1;
     absent->making = (enum making)making;
-    absent->source = Py_NewRef(made_of);
+    absent->source = own(made_of);
     return (absent->slot = find_slot(layout->type, name)) < 0 ? -1 : 0;
 }
 
@@ -183,7 +191,7 @@ static int fill_tagged(struct layout *layout, PyObject *source, struct tagged *t
     if (!PyArg_ParseTuple(source, "ULO!O", &name, &tag, &PyTuple_Type, &value, &standard))
         return -1;
     tagged->tag = tag;
-    tagged->standard = Py_NewRef(standard);
+    tagged->standard = own(standard);
     if (fill_value(&tagged->value, value))
         return -1;
     tagged->by_field = tagged->value.kind == STRUCT && Py_TYPE(standard) == tagged->value.layout->type;
@@ -200,7 +208,7 @@ static struct layout *make_layout(PyObject *source)
     if (!PyArg_ParseTuple(source, "O!pO!O!O!O!", &PyType_Type, &type, &layout->flexible, &PyTuple_Type, &fields,
                           &PyTuple_Type, &absents, &PyTuple_Type, &tagged, &PyTuple_Type, &names))
         goto failed;
-    layout->type = (PyTypeObject *)Py_NewRef(type);
+    layout->type = (PyTypeObject *)own(type);
     layout->field_count = PyTuple_Size(fields);
     layout->absent_count = PyTuple_Size(absents);
     layout->tagged_count = PyTuple_Size(tagged);
@@ -308,7 +316,7 @@ static inline PyObject *fixed_object(enum kind kind, const uint8_t *at)
 static PyObject *view_of(PyObject *source, int64_t from, int64_t to)
 {
     PyObject *view = NULL;
-    PyObject *whole = PyMemoryView_Check(source) ? Py_NewRef(source) : PyMemoryView_FromObject(source);
+    PyObject *whole = PyMemoryView_Check(source) ? own(source) : PyMemoryView_FromObject(source);
     PyObject *start = PyLong_FromLongLong(from), *stop = PyLong_FromLongLong(to);
     PyObject *range = start && stop ? PySlice_New(start, stop, NULL) : NULL;
     if (whole && range)
@@ -330,7 +338,7 @@ static enum outcome decode_sized(struct reader *from, const struct value *value,
     if (length < 0) {
         if (!value->nullable)
             return UNUSUAL;
-        *result = Py_NewRef(Py_None);
+        *result = own(Py_None);
         return DONE;
     }
     if (length > from->size - from->position || (value->kind == STRING && length > STRING_SIZE_MAX))
@@ -362,7 +370,7 @@ static enum outcome decode_array(struct reader *from, const struct value *value,
     if (count < 0) {
         if (!value->nullable)
             return UNUSUAL;
-        *result = Py_NewRef(Py_None);
+        *result = own(Py_None);
         return DONE;
     }
     from->budget -= count;
@@ -398,7 +406,7 @@ static enum outcome decode_value(struct reader *from, const struct value *value,
             if (from->position >= from->size)
                 return UNUSUAL;
             if (from->data[from->position++] > 127) {
-                *result = Py_NewRef(Py_None);
+                *result = own(Py_None);
                 return DONE;
             }
         }
@@ -420,7 +428,7 @@ static PyObject *make_absent(const struct absent *absent)
     case NEW_STRUCT:
         return PyObject_CallNoArgs(absent->source);
     default:
-        return Py_NewRef(absent->source);
+        return own(absent->source);
     }
 }
 
@@ -508,10 +516,10 @@ static inline enum outcome write_length(struct writer *to, int64_t length, int c
     return compact ? write_uvarint(to, (uint64_t)(length + 1)) : write_number(to, (uint64_t)length, prefix_size);
 }
 
-/* What a call into Python failed with says the long way; only a lack of memory is told from here. */
+/* What a call into Python failed with says the long way; a lack of memory, or an interrupt, is told from here. */
 static enum outcome not_usual(void)
 {
-    if (PyErr_ExceptionMatches(PyExc_MemoryError))
+    if (PyErr_ExceptionMatches(PyExc_MemoryError) || !PyErr_ExceptionMatches(PyExc_Exception))
         return RAISED;
     PyErr_Clear();
     return UNUSUAL;
@@ -592,11 +600,22 @@ static enum outcome encode_bytes(struct writer *to, const struct value *kind, Py
 
 static enum outcome encode_struct(struct writer *to, const struct layout *layout, PyObject *object);
 
+static enum outcome encode_held(struct writer *to, const struct value *kind, PyObject *value);
+
+/* Holds on to the value meanwhile: a length or a comparison may run Python code, which may let go of it. */
 static enum outcome encode_value(struct writer *to, const struct value *kind, PyObject *value)
 {
-    enum outcome outcome;
     if (!value)
         return UNUSUAL;
+    Py_IncRef(value);
+    enum outcome outcome = encode_held(to, kind, value);
+    Py_DecRef(value);
+    return outcome;
+}
+
+static enum outcome encode_held(struct writer *to, const struct value *kind, PyObject *value)
+{
+    enum outcome outcome;
     if (kind->kind <= UUID)
         return encode_fixed(to, kind->kind, value);
     if (kind->nullable && value == Py_None)
@@ -636,7 +655,9 @@ static enum outcome is_equal(PyObject *value, PyObject *other, int *equal)
     *equal = value == other;
     if (*equal || !value || !other)
         return value && other ? DONE : UNUSUAL;
+    Py_IncRef(value);
     *equal = PyObject_RichCompareBool(value, other, Py_EQ);
+    Py_DecRef(value);
     return *equal < 0 ? not_usual() : DONE;
 }
 
@@ -644,18 +665,19 @@ static enum outcome is_equal(PyObject *value, PyObject *other, int *equal)
 static enum outcome is_standard(const struct tagged *tagged, PyObject *value, int *standard)
 {
     const struct layout *layout = tagged->value.layout;
+    enum outcome outcome = DONE;
     if (!tagged->by_field)
         return is_equal(value, tagged->standard, standard);
     if (!value || Py_TYPE(value) != layout->type)
         return UNUSUAL;
+    Py_IncRef(value);
     *standard = 1;
-    for (Py_ssize_t index = 0; *standard && index < layout->slot_count; index++) {
+    for (Py_ssize_t index = 0; !outcome && *standard && index < layout->slot_count; index++) {
         Py_ssize_t slot = layout->slots[index];
-        enum outcome outcome = is_equal(*slot_of(value, slot), *slot_of(tagged->standard, slot), standard);
-        if (outcome)
-            return outcome;
+        outcome = is_equal(*slot_of(value, slot), *slot_of(tagged->standard, slot), standard);
     }
-    return DONE;
+    Py_DecRef(value);
+    return outcome;
 }
 
 /* The size stands before the value and is known after it. */
@@ -768,7 +790,7 @@ static PyObject *decode(PyObject *self, PyObject *args)
     PyBuffer_Release(&buffer);
     if (outcome == DONE)
         return Py_BuildValue("(Nn)", message, (Py_ssize_t)from.position);
-    return outcome == UNUSUAL ? Py_NewRef(Py_None) : NULL;
+    return outcome == UNUSUAL ? own(Py_None) : NULL;
 }
 
 static PyObject *encode(PyObject *self, PyObject *args)
@@ -786,10 +808,10 @@ static PyObject *encode(PyObject *self, PyObject *args)
     if (to.data != to.first)
         free(to.data);
     if (outcome == DONE)
-        return Py_NewRef(Py_True);
+        return own(Py_True);
     if (outcome == UNUSUAL && PyList_Size(parts) > before && PyList_SetSlice(parts, before, PyList_Size(parts), NULL))
         outcome = RAISED;
-    return outcome == UNUSUAL ? Py_NewRef(Py_False) : NULL;
+    return outcome == UNUSUAL ? own(Py_False) : NULL;
 }
 
 static PyMethodDef plan_methods[] = {

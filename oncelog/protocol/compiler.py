@@ -16,17 +16,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from oncelog.protocol.codegen import Writer
 from oncelog.protocol.codegen_decode import DecodeWriter
 from oncelog.protocol.codegen_encode import EncodeWriter
 from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.plan import Plan, make_plan
 from oncelog.protocol.primitives import Buffer, Part
 from oncelog.protocol.schema import Message
-
-if TYPE_CHECKING:
-    from oncelog.protocol.plan import Plan
 
 M = TypeVar("M", bound=Message)
 Parts = list[Part]
@@ -83,9 +81,6 @@ def _decode_at_length(message: type[M], version: int, buf: Buffer, position: int
 
 
 def _make_plan(message: type[Message], version: int) -> Plan:
-    # Loaded with the first message.
-    from oncelog.protocol.plan import make_plan
-
     return _plans.setdefault((message, version), make_plan(message, version))
 
 

@@ -13,11 +13,19 @@ Without the extension there are no plans, and generated code does everything.
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Protocol
 
 from oncelog.protocol.codegen_decode import DecodeWriter
 from oncelog.protocol.primitives import Buffer, Fixed, Part, Sized
 from oncelog.protocol.schema import ArrayType, Field, FieldType, Message, Struct, StructType, default_of
+
+_codec: ModuleType | None
+try:
+    _codec = import_module("oncelog.protocol._codec")
+except ImportError:
+    _codec = None
 
 # The numbers are those of `_codec.c`.
 _KINDS = {
@@ -65,11 +73,7 @@ class NoPlan:
 
 
 def make_plan(message: type[Message], version: int) -> Plan:
-    try:
-        from oncelog.protocol import _codec
-    except ImportError:
-        return NoPlan()
-    return _codec.Plan(layout_of(message, version))
+    return NoPlan() if _codec is None else _codec.Plan(layout_of(message, version))
 
 
 def layout_of(message: type[Message], version: int) -> Layout:

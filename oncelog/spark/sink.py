@@ -92,10 +92,11 @@ def exactly_once_sink(
 class ExactlyOnceSink:
     """Called by Spark with each batch, always from the thread of its query."""
 
+    _cluster: SinkCluster | None = None
+
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
         self.last_report: BatchReport | None = None
-        self._cluster: SinkCluster | None = None
         self._transactions: Transactions | None = None
         self._newest: Marker | None = None
         self._fence_due = True

@@ -71,6 +71,8 @@ class Transactions:
         """Why requests under this epoch had to be sent again."""
         self._open = False
         """Whether a transaction has begun under this epoch and can only have ended by being aborted."""
+        self._tries = 0
+        """How often the last request was sent."""
 
     # -- the life of a transaction ---------------------------------------------------------------------------
 
@@ -172,6 +174,11 @@ class Transactions:
         except ClientError as error:
             self._open = False
             raise OutcomeUnknown(f"the answer to the commit was lost: {error}") from None
+        except (Repeat, SinkError):
+            if self._tries > 1:
+                # The first may have committed, and then whoever has the next epoch is a stranger.
+                self._open = False
+            raise
         self._open = False
         return not self._lost
 
@@ -225,8 +232,10 @@ class Transactions:
     ) -> M:
         """Asks the coordinator until it answers without an error that may pass."""
         backoff = Backoff(self._options.delivery_timeout_ms)
+        self._tries = 0
         while True:
             failure: Exception
+            self._tries += 1
             try:
                 answer = self._coordinator(kind).send(request, response)
                 bad = next((code for code in codes(answer) if code), 0)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.protocol import compiler
+from oncelog.protocol import plan as plans
 from oncelog.protocol.codegen_decode import ELEMENTS_MAX, DecodeWriter
 from oncelog.protocol.codegen_encode import EncodeWriter
 from oncelog.protocol.compiler import decode, encode
@@ -236,13 +237,13 @@ def test_plans_and_messages_leave_nothing_behind() -> None:
     gc.collect()
     now = [sys.getrefcount(each) for each in (ProduceRequest, TopicProduceData, PartitionProduceData, None)]
     assert now[:3] == counts[:3]
+    # Others use it, too.
     assert abs(now[3] - counts[3]) < 500
 
 
 @pytest.fixture
 def without_extension(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "oncelog.protocol._codec", None)
-    monkeypatch.delattr("oncelog.protocol._codec")
+    monkeypatch.setattr(plans, "_codec", None)
     monkeypatch.setattr(compiler, "_plans", {})
 
 
@@ -251,3 +252,26 @@ def test_generated_code_does_everything_without_the_extension() -> None:
     assert isinstance(make_plan(ProduceRequest, 9), NoPlan)
     value = request()
     assert decode(ProduceRequest, 9, encode(value, 9)) == value
+
+
+def test_an_interrupt_is_not_swallowed() -> None:
+    class Interrupted(StoredBytes):
+        def __len__(self) -> int:
+            raise KeyboardInterrupt
+
+    parts: list[Any] = []
+    with pytest.raises(KeyboardInterrupt):
+        PRODUCE.encode(request(Interrupted()), parts)
+
+
+def test_a_value_that_lets_go_of_its_message_is_held_meanwhile() -> None:
+    value = request()
+
+    class Emptying(StoredBytes):
+        def __len__(self) -> int:
+            value.topic_data.clear()
+            gc.collect()
+            return 5
+
+    value.topic_data[0].partition_data[0].records = Emptying()  # type: ignore[assignment]
+    PRODUCE.encode(value, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,11 @@ from conformance.reference import jars
 from conformance.reference.kafka import ApacheKafka
 from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
+from oncelog.client.connection import Connection
+from oncelog.client.errors import ConnectionLost
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from oncelog.protocol.schema import Message
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.errors import Repeat, TransactionalIdInUse
 from oncelog.spark.options import SinkOptions
@@ -90,6 +96,34 @@ def test_a_replaced_driver_does_not_replace_the_one_that_works(cluster: SinkClus
     newer.fence()
     commit(newer, 3)
     assert progress(newer) == 3
+
+
+@pytest.mark.parametrize("refusal", [None, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+def test_who_was_replaced_after_an_unheard_commit_does_not_take_the_id_back(
+    cluster: SinkCluster, options: SinkOptions, monkeypatch: pytest.MonkeyPatch, refusal: ErrorCode | None
+) -> None:
+    """Its next epoch is the other's first one: there was no transaction left to abort when the other began."""
+    older, newer = Transactions(cluster, options), Transactions(cluster, options)
+    older.fence()
+    send, unheard = Connection.send, []
+
+    def send_once_in_vain(connection: Connection, request: Message, response: type[Message], **more: Any) -> Message:
+        answer = send(connection, request, response, **more)
+        if isinstance(request, EndTxnRequest) and not unheard:
+            unheard.append(answer)
+            newer.fence()
+            if refusal is None:
+                raise ConnectionLost("the answer was lost")
+            return EndTxnResponse(error_code=refusal)
+        return answer
+
+    monkeypatch.setattr(Connection, "send", send_once_in_vain)
+    with pytest.raises(Repeat):
+        commit(older, 1)
+    with pytest.raises(TransactionalIdInUse, match="in use by another query"):
+        older.fence()
+    commit(newer, 2)
+    assert progress(newer) == 2
 
 
 def go_on_for_ever(transactions: Transactions) -> None:

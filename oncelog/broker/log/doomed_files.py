@@ -32,7 +32,8 @@ def take(logs: LogManager, now_ms: int) -> DoomedFiles:
             continue
         for when_ms, segment in log.doomed:
             if when_ms <= now_ms:
-                segment.close_file()
+                # For good: an answer that is still being sent must not go on from another file of that name.
+                segment.retire()
                 files += [segment.path(kind) for kind in SEGMENT_SUFFIXES]
             else:
                 waiting.append(when_ms)

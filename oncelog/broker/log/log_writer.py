@@ -351,7 +351,8 @@ class LogWriter:
             new.file()
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error}") from error
-        if old not in self.dirty_segments:
+        if old.dirty and old not in self.dirty_segments:
+            # Not what a flush has taken: its file may have been closed since, and would have to be opened for nothing.
             self.dirty_segments.append(old)
         self.dirty_directories.add(self.directory)
         new.dirty = True

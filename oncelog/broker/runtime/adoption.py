@@ -106,13 +106,14 @@ def _survey(logs: LogManager, now_ms: int) -> tuple[dict[str, _Found], int]:
         directory = os.path.join(logs.root, f"{topic}-{index}")
         found = topics.setdefault(topic, _Found())
         found.partition_count = index + 1
-        found.topic_id = found.topic_id or checkpoints.read_partition_metadata(logs.disk, directory) or b""
-        # Read before the log drops epochs in which nothing was written, as clients have seen those too.
-        epochs = leader_epochs.read(logs.disk, directory) or LeaderEpochs()
-        found.leader_epochs[index] = epochs.latest
+        found.leader_epochs[index] = -1
         try:
+            found.topic_id = found.topic_id or checkpoints.read_partition_metadata(logs.disk, directory) or b""
+            # Read before the log drops epochs in which nothing was written, as clients have seen those too.
+            epochs = leader_epochs.read(logs.disk, directory) or LeaderEpochs()
+            found.leader_epochs[index] = epochs.latest
             log = logs.get(topic, index, now_ms=now_ms)
-        except StorageError as error:
+        except (StorageError, OSError) as error:
             logs.failures[topic, index] = str(error)
             logger.error("%s-%d is taken over, but stays offline: %s", topic, index, error)
             continue

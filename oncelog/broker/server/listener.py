@@ -82,11 +82,19 @@ class Listener:
             )
         except OSError as error:
             raise ListenError(self._explain(error)) from None
-        if self._send_buffer_bytes > 0:
-            # Connections have it from here. What is sent from a file, a reader in step with us finds in the caches: a
-            # system that makes the buffer as large as it can takes half as much time again for a megabyte.
+        self._limit_send_buffers()
+
+    def _limit_send_buffers(self) -> None:
+        """Connections have it from here. What is sent from a file, a reader in step with us finds in the caches: a
+        system that makes the buffer as large as it can takes half as much time again for a megabyte."""
+        assert self._server is not None
+        if self._send_buffer_bytes <= 0:
+            return
+        try:
             for listening in self._server.sockets:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
+        except OSError as error:
+            logger.warning("socket.send.buffer.bytes=%d is not possible here: %s", self._send_buffer_bytes, error)
 
     async def serve(self) -> None:
         assert self._server is not None

@@ -1,4 +1,4 @@
-/* The C twins of scan.py and columns.py; the tests run over both.
+/* The C twins of scan.py and columns.py, and short ways for what is usual; the tests run over both.
  *
  * read_plain_batch is the short way of validation.py for what nearly every producer sends: one whole, plain batch without
  * a fault. It gives the header, or nothing at all, and then the long way finds out what the matter is. The checksum is
@@ -242,7 +242,8 @@ static int read_plain_record(PyObject *source, int64_t base_timestamp, int64_t i
     if (!PyTuple_Check(source) || PyTuple_Size(source) != 6)
         return 0;
     PyObject *when = PyTuple_GetItem(source, 1), *headers = PyTuple_GetItem(source, 4), *bits = PyTuple_GetItem(source, 5);
-    if (!PyLong_Check(when) || !PyLong_Check(bits) || !(PyTuple_Check(headers) || PyList_Check(headers)))
+    /* Exactly these, whose sizes run no code of anybody's. */
+    if (!PyLong_Check(when) || !PyLong_Check(bits) || !(PyTuple_CheckExact(headers) || PyList_CheckExact(headers)))
         return 0;
     long long timestamp = PyLong_AsLongLong(when);
     if (PyErr_Occurred() || timestamp < 0 || base_timestamp < 0 || PyObject_Size(headers) || PyLong_AsLongLong(bits))
@@ -280,8 +281,12 @@ static PyObject *encode_plain_records(PyObject *module, PyObject *args)
         return NULL;
     uint8_t *at = (uint8_t *)PyBytes_AsString(result);
     for (Py_ssize_t index = 0; index < count; index++) {
-        /* Nothing has run in between that could have changed the list. */
-        read_plain_record(PyList_GetItem(records, index), base_timestamp, index, &record);
+        /* The same as before, since nothing has run that could have changed the list. */
+        if (!read_plain_record(PyList_GetItem(records, index), base_timestamp, index, &record)) {
+            Py_DECREF(result);
+            PyErr_SetString(PyExc_RuntimeError, "the records have changed");
+            return NULL;
+        }
         at = write_varint(at, record.size);
         *at++ = 0;
         at = write_varint(at, record.timestamp_delta);
@@ -683,7 +688,7 @@ static PyMethodDef methods[] = {
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_native", "The C twins of scan.py and columns.py.", 0, methods, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_native", "C twins and short ways; see the top.", 0, methods, NULL, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__native(void)

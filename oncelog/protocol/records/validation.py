@@ -126,11 +126,12 @@ def check_produce_records(
     view = memoryview(records)
     timestamp_ms_min = max(timestamp_ms_min, scan.INT64_MIN)
     timestamp_ms_max = min(timestamp_ms_max, scan.INT64_MAX)
-    fields = read_plain_batch(view, compacted, timestamp_ms_min, timestamp_ms_max)
-    if fields is not None and len(view) <= max_message_bytes:
-        header = tuple.__new__(BatchHeader, fields)
-        if header.crc == compute_crc(view):
-            return header
+    if len(view) <= max_message_bytes:
+        fields = read_plain_batch(view, compacted, timestamp_ms_min, timestamp_ms_max)
+        if fields is not None:
+            header = tuple.__new__(BatchHeader, fields)
+            if header.crc == compute_crc(view):
+                return header
     # Not plain, or at fault: the long way says in which respect.
     _check_framing(view)
     header = BatchHeader._make(HEADER.unpack_from(view))

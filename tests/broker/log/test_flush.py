@@ -34,6 +34,18 @@ def test_a_ticket_covers_what_was_there_when_it_began() -> None:
     assert log.flush() == 5
 
 
+def test_a_segment_that_is_synced_is_not_opened_for_the_next_flush() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    append(log, batch_of(2))
+    log.flush()
+    old = log.active
+    log.roll()
+    assert old not in log.dirty_segments
+    append(log, batch_of(1))
+    assert log.flush() == 3
+
+
 def test_a_flush_after_rolls_syncs_every_segment() -> None:
     disk = SimulatedDisk()
     log = open_log(disk)

@@ -130,3 +130,10 @@ async def test_an_internal_topic_with_missing_directories_has_as_many_partitions
         topics = app.services.metadata.image.topics
         assert len(topics["__consumer_offsets"].partitions) == 40
         assert len(topics["__transaction_state"].partitions) == 2
+
+
+async def test_a_file_that_is_named_like_a_partition_does_not_keep_the_broker_from_starting(tmp_path: Path) -> None:
+    write_partition(tmp_path, "kept-0", {0: [0, 1]})
+    (tmp_path / "notes-1").write_text("not a partition")
+    async with running(tmp_path) as app:
+        assert offsets_in(app, "kept", 0) == [0, 1]
