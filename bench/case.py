@@ -11,9 +11,7 @@ from bench.meter import Sample
 from bench.peers.base import Peer
 
 BROKERS = ("kafka", "oncelog", "oncelog-fsync")
-# A sample writes no more than this, though its time is not over. Many virtual machines give memory that was freed back
-# to their host, and to get it again takes ten times as long as to write to it: what is measured then is the host. As
-# much as this is free again from the sample before.
+# A sample writes no more than this, though its time is not over; see `machine.have_memory_at_hand`.
 WRITTEN_BYTES_MAX = 400_000_000
 
 

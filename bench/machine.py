@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +43,15 @@ def _commit() -> str:
         check=False,
     )
     return done.stdout.strip() or "unknown"
+
+
+def have_memory_at_hand(size_bytes: int) -> None:
+    """Writes so much into a file and removes it, so that the memory for the next file is there.
+
+    Virtual machines may give free memory back to their host. To get it again takes ten times as long as to write to it,
+    and what is measured then is the host, or which peer has freed how much before.
+    """
+    chunk = bytes(1 << 20)
+    with tempfile.TemporaryFile(buffering=0) as file:
+        for _ in range(-(-size_bytes // len(chunk))):
+            file.write(chunk)

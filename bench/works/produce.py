@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
+from bench import machine
 from bench.case import BROKERS, WRITTEN_BYTES_MAX, Case, Work, numbers
 from bench.clients import confluent
 from bench.meter import Meter, Sample
@@ -24,6 +25,7 @@ class ProduceCase(Case):
         self._size, self._partitions = size, partitions
 
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
+        machine.have_memory_at_hand(WRITTEN_BYTES_MAX)
         with confluent.topic(peer, f"produce-{self._size}-{turn}", self._partitions) as topic:
             producer = confluent.CountingProducer(peer)
             try:

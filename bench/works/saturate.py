@@ -9,6 +9,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
+from bench import machine
 from bench.case import WRITTEN_BYTES_MAX, Case, Work, numbers
 from bench.clients import confluent, wire
 from bench.meter import Meter, Sample
@@ -34,6 +35,7 @@ class SaturateCase(Case):
         self._batch = self._batch or wire.batch(self._count, self._size)
 
     def measure(self, peer: Peer, turn: int, seconds: float) -> Sample:
+        machine.have_memory_at_hand(WRITTEN_BYTES_MAX)
         with confluent.topic(peer, f"saturate-{self._size}-{turn}", _PARTITIONS) as topic:
             every = [wire.produce_frame(topic, partition, self._batch) for partition in range(_PARTITIONS)]
             frames = [every[start:] + every[:start] for start in range(0, _PARTITIONS, _PARTITIONS // _CONNECTIONS)]
