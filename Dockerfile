@@ -8,7 +8,7 @@ RUN apt-get update \
 WORKDIR /src
 COPY pyproject.toml constraints.txt hatch_build.py README.md LICENSE ./
 COPY oncelog oncelog
-# The wheel carries the compiled extension. The environment gets no pip: it is copied as it is, and stays so.
+# The wheel carries the compiled extensions. The environment gets no pip: it is copied as it is, and stays so.
 RUN python3 -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
     && python3 -m venv --without-pip /opt/oncelog \
     && python3 -m pip --python /opt/oncelog/bin/python install --no-cache-dir --constraint constraints.txt /wheels/*.whl google-re2

@@ -103,7 +103,7 @@ NETWORK = (
         "102400",
         None,
         READ_ONLY,
-        "SO_RCVBUF of connections; -1 leaves it to the OS.",
+        "SO_RCVBUF of connections, which is always left to the OS.",
     ),
     K(
         "socket.listen.backlog.size",
