@@ -28,27 +28,8 @@ except ImportError:
     _codec = None
 
 # The numbers are those of `_codec.c`.
-_KINDS = {
-    name: number
-    for number, name in enumerate(
-        (
-            "bool",
-            "int8",
-            "int16",
-            "uint16",
-            "int32",
-            "uint32",
-            "int64",
-            "float64",
-            "uuid",
-            "string",
-            "bytes",
-            "records",
-            "array",
-            "struct",
-        )
-    )
-}
+_NAMES = "bool int8 int16 uint16 int32 uint32 int64 float64 uuid string bytes records array struct"
+_KINDS = {name: number for number, name in enumerate(_NAMES.split())}
 _CONSTANT, _NEW_LIST, _NEW_STRUCT = range(3)
 
 Layout = tuple[Any, ...]
