@@ -39,8 +39,8 @@ class SaturateCase(Case):
         with confluent.topic(peer, f"saturate-{self._size}-{turn}", _PARTITIONS) as topic:
             every = [wire.produce_frame(topic, partition, self._batch) for partition in range(_PARTITIONS)]
             frames = [every[start:] + every[:start] for start in range(0, _PARTITIONS, _PARTITIONS // _CONNECTIONS)]
+            requests = WRITTEN_BYTES_MAX // len(self._batch)
             with Meter(peer) as meter:
-                requests = WRITTEN_BYTES_MAX // len(self._batch)
                 driven = wire.drive(peer.bootstrap_servers, frames, window=_WINDOW, seconds=seconds, requests=requests)
             records = driven.requests * self._count
             check_all_arrived(peer, topic, records)

@@ -22,6 +22,7 @@
 /* The numbers are those of plan.py. */
 enum kind { BOOL, INT8, INT16, UINT16, INT32, UINT32, INT64, FLOAT64, UUID, STRING, BYTES, RECORDS, ARRAY, STRUCT };
 enum making { CONSTANT, NEW_LIST, NEW_STRUCT };
+/* Two of the bounds are those of codegen_decode.py. */
 enum { UUID_SIZE = 16, STRING_SIZE_MAX = 0x7FFF, ELEMENTS_MAX = 1000000, COPIED_BYTES_MAX = 4096 };
 
 static const int fixed_size[] = {1, 1, 2, 2, 4, 4, 8, 8, UUID_SIZE};

@@ -13,19 +13,16 @@ Without the extension there are no plans, and generated code does everything.
 
 from __future__ import annotations
 
-from importlib import import_module
-from types import ModuleType
 from typing import Any, Protocol
 
 from oncelog.protocol.codegen_decode import DecodeWriter
 from oncelog.protocol.primitives import Buffer, Fixed, Part, Sized
 from oncelog.protocol.schema import ArrayType, Field, FieldType, Message, Struct, StructType, default_of
 
-_codec: ModuleType | None
 try:
-    _codec = import_module("oncelog.protocol._codec")
+    from oncelog.protocol import _codec
 except ImportError:
-    _codec = None
+    _codec = None  # type: ignore[assignment]
 
 # The numbers are those of `_codec.c`.
 _NAMES = "bool int8 int16 uint16 int32 uint32 int64 float64 uuid string bytes records array struct"

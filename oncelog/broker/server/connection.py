@@ -227,7 +227,6 @@ class Connection(asyncio.BufferedProtocol):
     def _pump(self) -> None:
         """Handle the frames that are whole, as far as order, back-pressure and fairness allow."""
         turn_ends_at = self._request_count + REQUESTS_PER_TURN_MAX
-        may_start = True
         try:
             while may_start := self._may_start():
                 if self._request_count == turn_ends_at:

@@ -230,16 +230,12 @@ def build_batch(
         body = _encode_records(enumerate(records), base_timestamp)
     if compression is not Compression.NONE:
         body = compress(compression, body)
-    batch = bytearray(
-        HEADER.pack(
-            *(base_offset, HEADER_SIZE - LOG_OVERHEAD + len(body), leader_epoch, MAGIC, 0),
-            *(attributes, len(records) - 1, base_timestamp, _max_timestamp(records)),
-            *(producer_id, producer_epoch, base_sequence, len(records)),
-        )
+    head = HEADER.pack(
+        *(base_offset, 0, leader_epoch, MAGIC, 0),
+        *(attributes, len(records) - 1, base_timestamp, _max_timestamp(records)),
+        *(producer_id, producer_epoch, base_sequence, len(records)),
     )
-    batch += body
-    _UINT32.pack_into(batch, CRC_POSITION, compute_crc(memoryview(batch)))
-    return batch
+    return _seal(head, body)
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None = None) -> bytearray:
@@ -288,7 +284,12 @@ def assemble_batch(
     body = plain_records
     if header.attributes & CODEC_MASK:
         body = compress(header.compression, plain_records, level)
-    batch = bytearray(HEADER.pack(*header))
+    return _seal(HEADER.pack(*header), body)
+
+
+def _seal(head: bytes, body: bytes | bytearray | memoryview) -> bytearray:
+    """The batch of the two, with the right length and CRC."""
+    batch = bytearray(head)
     batch += body
     _INT32.pack_into(batch, LENGTH_POSITION, len(batch) - LOG_OVERHEAD)
     _UINT32.pack_into(batch, CRC_POSITION, compute_crc(memoryview(batch)))
