@@ -103,10 +103,13 @@ class PartitionVerifier:
         with LogFile(path) as file:
             try:
                 for batch in file.batches():
+                    if not batch.crc_ok and self._is_torn_in_room(file, batch):
+                        raise CorruptBatch(batch.position, "the checksum is wrong, and only zeros follow")
                     yield from self._check_batch(str(path), batch, facts)
             except CorruptBatch as corrupt:
-                facts.broken = True
-                yield self._broken(file, corrupt)
+                if not self._is_room(file, corrupt.position):
+                    facts.broken = True
+                    yield self._broken(file, corrupt)
         complete = self._is_complete(base_offset)
         sparse = self.directory.is_compacted(base_offset)
         yield from check_offset_index(self._path(base_offset, INDEX), facts, complete=complete, sparse=sparse)
@@ -134,15 +137,26 @@ class PartitionVerifier:
         later = [base for base in self._bases if base > base_offset]
         return until is None or (bool(later) and later[0] <= until)
 
+    def _is_last(self, file: LogFile) -> bool:
+        return file.path == self._path(self._bases[-1], LOG)
+
+    def _is_room(self, file: LogFile, position: int) -> bool:
+        """Zeros that a broker has put behind the last batch, for those to come. It takes them away when it stops."""
+        return self._is_last(file) and not self.directory.is_complete(self.end_offset) and file.is_zero_from(position)
+
+    def _is_torn_in_room(self, file: LogFile, batch: StoredBatch) -> bool:
+        """A batch that was being written into such zeros when the machine died."""
+        end = batch.position + batch.header.size_bytes
+        return end < file.size_bytes and self._is_room(file, end)
+
     def _broken(self, file: LogFile, corrupt: CorruptBatch) -> Finding:
         """A torn end that nobody was promised is what recovery cuts off; anything else is damage."""
         self._trusted = False
         self._expected = self._alternative = None
-        is_last = file.path == self._path(self._bases[-1], LOG)
         where = {"position": corrupt.position, "offset": self.end_offset}
         rest = file.size_bytes - corrupt.position
         what = "only zeros" if file.is_zero_from(corrupt.position) else corrupt.reason
-        if is_last and not self.directory.is_complete(self.end_offset):
+        if self._is_last(file) and not self.directory.is_complete(self.end_offset):
             message = f"the last {rest} bytes are no batch ({what}); recovery will cut them off"
             return note("torn-end", str(file.path), message, **where)
         message = f"no batch begins here ({what}); {rest} bytes cannot be read"

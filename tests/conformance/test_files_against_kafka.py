@@ -139,20 +139,45 @@ def test_we_open_and_continue_a_directory_that_kafka_wrote(java: None, tmp_path:
             assert consume(broker.bootstrap_servers, codec, COUNT + 1)[-1][:2] == (COUNT, b"more")
 
 
-def test_kafka_opens_a_directory_that_we_wrote(written_by_oncelog: Path, tmp_path: Path) -> None:
+def replace_partition(theirs: Path, ours: Path) -> None:
     """Topics of Kafka live in its controller's log, so it is given ours under a topic that it knows."""
+    for path in theirs.iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
+    for path in ours.iterdir():
+        if path.name != "partition.metadata":
+            shutil.copy(path, theirs)
+
+
+def test_kafka_opens_a_directory_that_we_wrote(written_by_oncelog: Path) -> None:
     with ApacheKafka() as kafka:
         create(kafka.bootstrap_servers, "zstd", **{"segment.bytes": "1048576"})
         kafka.stop()
-        theirs = kafka.data_dir / "zstd-0"
-        for path in theirs.iterdir():
-            if path.name != "partition.metadata":
-                path.unlink()
-        for path in (written_by_oncelog / "zstd-0").iterdir():
-            if path.name != "partition.metadata":
-                shutil.copy(path, theirs)
+        replace_partition(kafka.data_dir / "zstd-0", written_by_oncelog / "zstd-0")
         kafka.start()
         found = consume(kafka.bootstrap_servers, "zstd", COUNT)
         assert [offset for offset, *_ in found] == list(range(COUNT))
         produce(kafka.bootstrap_servers, "zstd", [b"more"])
         assert consume(kafka.bootstrap_servers, "zstd", COUNT + 1)[-1][0] == COUNT
+
+
+def test_kafka_recovers_what_we_left_when_we_were_killed(java: None, tmp_path: Path) -> None:
+    """With zeros behind the last record, where there was room for more."""
+    with Broker({"log.flush.on.ack": True}, subprocess=True, data_dir=tmp_path / "ours") as broker:
+        create(broker.bootstrap_servers, "small")
+        for value in (b"first", b"second", b"third"):
+            produce(broker.bootstrap_servers, "small", [value])
+        broker.kill()
+        records = (tmp_path / "ours" / "small-0" / f"{0:020d}.log").read_bytes()
+    assert records.endswith(bytes(1000))
+    with ApacheKafka() as kafka:
+        create(kafka.bootstrap_servers, "small")
+        produce(kafka.bootstrap_servers, "small", [b"to be replaced"])
+        kafka.kill()
+        replace_partition(kafka.data_dir / "small-0", tmp_path / "ours" / "small-0")
+        kafka.start()
+        produce(kafka.bootstrap_servers, "small", [b"more"])
+        found = consume(kafka.bootstrap_servers, "small", 4)
+        assert [(offset, value) for offset, value, *_ in found] == [
+            *((0, b"first"), (1, b"second"), (2, b"third"), (3, b"more")),
+        ]

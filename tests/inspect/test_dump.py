@@ -61,8 +61,9 @@ def test_every_kind_of_file_is_understood(directory: Path) -> None:
     }
 
 
-def test_zeros_behind_an_index_are_left_out(directory: Path, tmp_path: Path) -> None:
-    source = directory / f"{0:020d}.index"
+@pytest.mark.parametrize("suffix", [".index", ".log"])
+def test_zeros_behind_the_end_are_left_out(directory: Path, tmp_path: Path, suffix: str) -> None:
+    source = directory / f"{0:020d}{suffix}"
     copy = tmp_path / source.name
     copy.write_bytes(source.read_bytes() + bytes(800))
     assert rows(copy) == rows(source)

@@ -97,10 +97,17 @@ def test_a_torn_end_is_left_to_recovery(crashed: Path) -> None:
     assert "torn-end" in kinds(crashed.parent, Severity.NOTE)
 
 
-def test_zeros_behind_the_end_are_left_to_recovery(crashed: Path) -> None:
+def test_zeros_behind_the_end_are_room_for_more(crashed: Path) -> None:
     for path in (*files(crashed, ".log")[-1:], *files(crashed, ".index")[-1:], *files(crashed, ".timeindex")[-1:]):
         path.write_bytes(path.read_bytes() + bytes(1200))
     assert kinds(crashed) == set()
+    assert "torn-end" not in kinds(crashed, Severity.NOTE)
+
+
+def test_half_a_batch_before_zeros_is_a_torn_end(crashed: Path) -> None:
+    path = files(crashed, ".log")[-1]
+    path.write_bytes(path.read_bytes()[:-7] + bytes(1200))
+    assert kinds(crashed) <= {"log-short"}
     assert "torn-end" in kinds(crashed, Severity.NOTE)
 
 

@@ -143,7 +143,7 @@ def _append_all(
         return _no_reply(response)
     if countdown is None:
         return response
-    countdown.expire_after(request.timeout_ms, lambda: _time_out(waiting))
+    countdown.expire_after(context.services.ack_timeouts, request.timeout_ms, lambda: _time_out(waiting))
     return countdown
 
 

@@ -83,6 +83,16 @@ def iter_checked(
         position += size
 
 
+def is_zero(disk: Disk, fd: int, position: int, end: int) -> bool:
+    """Whether [position, end) is nothing but zeros, as the room behind the last batch is."""
+    while position < end:
+        chunk = disk.pread_exactly(fd, min(_CHUNK_BYTES, end - position), position)
+        if any(chunk):
+            return False
+        position += len(chunk)
+    return True
+
+
 def _read_chunk(disk: Disk, fd: int, position: int, end: int, size_bytes: int) -> memoryview:
     size_bytes = min(max(size_bytes, _CHUNK_BYTES), end - position)
     return memoryview(disk.pread_exactly(fd, size_bytes, position))

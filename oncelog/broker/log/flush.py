@@ -16,13 +16,11 @@ import errno
 
 from oncelog.broker.log.disk import Disk
 
-SHORT_BYTES = 2 * 1024 * 1024
-
 
 class FlushTicket:
     """One flush of one log, up to `end_offset`."""
 
-    __slots__ = ("directories", "disk", "end_offset", "error", "fds", "paths", "size_bytes")
+    __slots__ = ("directories", "disk", "end_offset", "error", "fds", "paths")
 
     def __init__(self, disk: Disk, end_offset: int, paths: list[str], directories: list[str]) -> None:
         self.disk = disk
@@ -31,13 +29,6 @@ class FlushTicket:
         self.paths = paths
         self.directories = directories
         self.error: OSError | None = None
-        self.size_bytes = 0
-        """Of the records among what is to be synced."""
-
-    @property
-    def is_short(self) -> bool:
-        """Whether no more than one or two requests' records of one file are to be synced."""
-        return len(self.fds) == 1 and not (self.paths or self.directories) and self.size_bytes <= SHORT_BYTES
 
     @property
     def lacks_descriptors(self) -> bool:

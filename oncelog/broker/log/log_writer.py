@@ -341,6 +341,8 @@ class LogWriter:
         new = Segment(self.disk, self.files, self.directory, base_offset, sizes={}, created_ms=now_ms)
         try:
             self.forget_closing()
+            if old.cut_room():
+                self.add_dirty_file(self.disk.dup(old.file()))
             for fd in old.write_indexes():
                 self.add_dirty_file(fd)
             if self._is_flushed_up_to(base_offset):

@@ -128,15 +128,45 @@ class PartitionLog(LogWriter):
 
     # -- flushing --------------------------------------------------------------------------------------------
 
-    def begin_flush(self) -> FlushTicket | None:
+    @property
+    def unsynced_tail_bytes(self) -> int:
+        """What a flush has to sync, if that is nothing but the end of an open file; -1 if it is more, or less."""
+        active = self.active
+        if self.dirty_fds or self.dirty_segments or self.dirty_paths or self.dirty_directories:
+            return -1
+        return active.size_bytes - active.synced_bytes if active.dirty and active.is_open else -1
+
+    def flush_tail(self) -> None:
+        """The flush that `unsynced_tail_bytes` allows, without a ticket: for a loop that waits for the disk itself."""
+        if self._offline is not None:
+            raise StorageError(self._offline)
+        assert self.ticket is None, "a flush of this log is under way"
+        active = self.active
+        active.make_room(self.config.segment_bytes)
+        active.dirty = False
+        active.synced_bytes = active.size_bytes
+        try:
+            self.disk.fdatasync(active.file())
+        except OSError as error:
+            self.go_offline(f"a sync failed: {error}")
+            self.check_online()
+        self.positions.put(self.end_offset, active, active.size_bytes)
+        self.recovery_point = self.end_offset
+
+    def begin_flush(self, *, ahead: bool = False) -> FlushTicket | None:
         """What must be synced for everything appended so far to be durable; None if nothing must be.
 
-        One flush at a time: `complete_flush` comes before the next `begin_flush`.
+        One flush at a time: `complete_flush` comes before the next `begin_flush`. `ahead` says that more of them will
+        follow, so that room is made for what they sync.
         """
         self.check_online()
         assert self.ticket is None, "a flush of this log is under way"
-        if self.active.dirty and self.active not in self.dirty_segments:
-            self.dirty_segments.append(self.active)
+        active = self.active
+        if active.dirty:
+            if ahead:
+                active.make_room(self.config.segment_bytes)
+            if active not in self.dirty_segments:
+                self.dirty_segments.append(active)
         if not (self.holds_files_to_sync or self.dirty_paths or self.dirty_directories):
             self.recovery_point = self.end_offset
             return None
@@ -150,7 +180,6 @@ class PartitionLog(LogWriter):
         ticket.fds += self.dirty_fds
         for segment in self.dirty_segments:
             segment.dirty = False
-            ticket.size_bytes += segment.size_bytes - segment.synced_bytes
             segment.synced_bytes = segment.size_bytes
         self.dirty_segments = []
         self.dirty_fds = []

@@ -3,8 +3,8 @@
 After a clean close nothing is scanned: the end is found from the last index entry, the producers from the
 newest snapshot. Otherwise every batch from the segment of the recovery point on is proven by its CRC, the
 indexes and the producer state are built anew on the way, and the log ends at the first batch that is torn or
-missing. That may only be behind the recovery point, where nothing was promised; before it, the log is
-refused with a StorageError that says where, and nothing on disk is changed.
+missing, or at the zeros that were room for more. That may only be behind the recovery point, where nothing was
+promised; before it, the log is refused with a StorageError that says where, and nothing on disk is changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log import checkpoints, leader_epochs, producer_snapshot, segment_swap, stray_snapshots
-from oncelog.broker.log.batch_scan import CorruptBatch, iter_checked, iter_headers
+from oncelog.broker.log.batch_scan import CorruptBatch, is_zero, iter_checked, iter_headers
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.file_names import (
     INDEX,
@@ -154,11 +154,14 @@ def _recover(log: PartitionLog, recovery_point: int, now_ms: int) -> None:
     end, cut = _find_end(log, first, recovery_point)
     # From here on the disk is changed; the log is known to be whole up to its recovery point.
     if cut is not None:
+        is_final = cut[0] == last
         last, position = cut
-        lost = sum(segment.size_bytes for segment in segments[last:]) - position
-        logger.info("%s: %d bytes behind offset %d were not written whole; they go", log.directory, lost, end)
-        segments[last].disk.truncate(segments[last].file(), position)
-        segments[last].size_bytes = position
+        torn = segments[last]
+        if not (is_final and is_zero(log.disk, torn.file(), position, torn.size_bytes)):
+            lost = sum(segment.size_bytes for segment in segments[last:]) - position
+            logger.info("%s: %d bytes behind offset %d were not written whole; they go", log.directory, lost, end)
+        log.disk.truncate(torn.file(), position)
+        torn.size_bytes = torn.file_bytes = position
     for segment in reversed(log.segments.replace(last + 1, len(segments), [])):
         segment.unlink()
     _remove_snapshots(log, keep_up_to=segments[first].base_offset)

@@ -160,6 +160,7 @@ def write_everything(log: PartitionLog) -> None:
     if log.closed_at == log.end_offset and log.closed_at in log.snapshot_offsets:
         return
     log.forget_closing()
+    log.active.cut_room()
     for fd in log.active.write_indexes():
         log.add_dirty_file(fd)
     # The snapshot at the end comes after the indexes are on disk: it is what shows that they are.

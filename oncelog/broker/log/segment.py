@@ -2,12 +2,16 @@
 
 The `.log` file is nothing but record batches, one behind the other, as they go over the wire. The name of
 its files is the offset at which the segment begins; see `file_names`.
+
+Behind the batches of the active segment there may be zeros: room for the next ones. A sync of bytes within a file is
+cheaper than one that also has to put the file's new length into the file system's journal, by a third or more.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 
 from oncelog.broker.log import txn_index
 from oncelog.broker.log.batch_scan import CorruptBatch, iter_headers
@@ -27,6 +31,11 @@ from oncelog.broker.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from oncelog.broker.log.time_index import NO_TIMESTAMP, TimeIndex
 from oncelog.broker.log.txn_index import AbortedTxn
 from oncelog.protocol.records.batch import BatchHeader
+
+ROOM_BYTES_MAX = 256 * 1024
+ROOM_FOR_BYTES_MAX = 16 * 1024
+"""Syncs of more than this gain little by it."""
+_BLOCK_BYTES = 4096
 
 _CLOSED = -1
 _RETIRED = -2
@@ -49,6 +58,7 @@ class Segment:
         "directory",
         "dirty",
         "disk",
+        "file_bytes",
         "largest_timestamp_offset",
         "offset_index",
         "referenced",
@@ -76,6 +86,8 @@ class Segment:
         self.suffix = suffix
         self.created_ms = created_ms
         self.size_bytes = sizes.get(self._name(LOG), 0)
+        self.file_bytes = self.size_bytes
+        """How long the file may be. What is behind `size_bytes` is room, and all zeros."""
         self._has_txn_index = sizes.get(self._name(TXN_INDEX), 0) > 0
         self._aborted: list[AbortedTxn] | None = None if self._has_txn_index and self.size_bytes else []
         if self.size_bytes == 0:
@@ -119,6 +131,10 @@ class Segment:
             self._fd = self.disk.open(self.path(LOG), writable=True, create=self.size_bytes == 0)
             self._files.opened(self)
         return self._fd
+
+    @property
+    def is_open(self) -> bool:
+        return self._fd >= 0
 
     def close_file(self) -> None:
         if self._fd >= 0:
@@ -168,6 +184,33 @@ class Segment:
         """Cuts off what a failed write left behind the end: nothing, if the file could not even be opened."""
         if self._fd >= 0:
             self.disk.truncate(self._fd, self.size_bytes)
+            self.file_bytes = self.size_bytes
+
+    def make_room(self, file_bytes_max: int) -> None:
+        """To be called before a sync: one that has to write the file's new length makes it a length for many more.
+
+        The room grows with the records, so that it never takes more than they do, or a block.
+        """
+        size = self.size_bytes
+        if size <= self.file_bytes or size - self.synced_bytes > ROOM_FOR_BYTES_MAX:
+            return
+        end = size + min(size, ROOM_BYTES_MAX)
+        end = min(end + -end % _BLOCK_BYTES, file_bytes_max)
+        if end <= size:
+            return
+        # Also if that fails: some zeros may be there, to be cut off in the end.
+        self.file_bytes = end
+        with suppress(OSError):
+            self.disk.pwrite_all(self.file(), bytes(end - size), size)
+
+    def cut_room(self) -> bool:
+        """Whether there was room behind the records. That it is gone is durable after the next sync."""
+        if self.file_bytes <= self.size_bytes:
+            return False
+        self.disk.truncate(self.file(), self.size_bytes)
+        self.file_bytes = self.size_bytes
+        self.dirty = True
+        return True
 
     # -- when to begin the next one --------------------------------------------------------------------------
 
@@ -336,7 +379,7 @@ class Segment:
         """
         self.disk.truncate(self.file(), position)
         self.disk.fdatasync(self.file())
-        self.size_bytes = position
+        self.size_bytes = self.file_bytes = position
         self.synced_bytes = min(self.synced_bytes, position)
         self.offset_index.truncate_to_position(position)
         self.time_index.truncate_to(offset)

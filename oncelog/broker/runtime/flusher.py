@@ -37,9 +37,11 @@ THREADS_MAX = 8
 """More than cores, because the disk takes together what is synced at the same time: 64 files take 8 threads a quarter
 less time than 4."""
 PUT_OFF_SECONDS = 0.005
+SHORT_BYTES = 2 * 1024 * 1024
+"""One or two requests' records: more of them are left to threads."""
 LARGE_BYTES = 256 * 1024
 """From here on the disk's bandwidth counts, of which small rounds say nothing: such rounds have a pace of their own."""
-ON_LOOP_JOBS_MAX = 2
+ON_LOOP_LOGS_MAX = 2
 """A record and its transaction's; more, one after the other, take longer than threads do together."""
 
 
@@ -133,11 +135,13 @@ class Flusher:
 
     def _begin_round(self) -> None:
         """Sync the partitions at the same time; each moves on as soon as its own sync is done."""
+        if len(self._awaited) <= ON_LOOP_LOGS_MAX and self._sync_on_loop():
+            return
         jobs: list[_Job] = []
         for partition in list(self._awaited)[:PARTITIONS_AT_ONCE]:
             del self._awaited[partition]
             try:
-                ticket = partition.log.begin_flush()
+                ticket = partition.log.begin_flush(ahead=True)
             except StorageError as error:
                 partition.failed(error)
                 continue
@@ -148,21 +152,38 @@ class Flusher:
         # Not before: whoever is told above may append at once, and must not begin a round within this one.
         self._scheduled = False
         self._under_way_count += len(jobs)
-        if not jobs:
-            self._end_round()
-        elif not (_is_short(jobs) and self._sync_on_loop(jobs)):
+        if jobs:
             self._hand_over(jobs)
+        else:
+            self._end_round()
 
-    def _sync_on_loop(self, jobs: list[_Job]) -> bool:
-        """Whether that is done, because the disk is fast enough."""
-        size_bytes = sum(ticket.size_bytes for _, ticket in jobs)
+    def _sync_on_loop(self) -> bool:
+        """Whether the whole round is done, because it is short and the disk fast enough."""
+        size_bytes = 0
+        for partition in self._awaited:
+            tail_bytes = partition.log.unsynced_tail_bytes
+            if not 0 <= tail_bytes <= SHORT_BYTES:
+                return False
+            size_bytes += tail_bytes
         pace = self._pace_of_large if size_bytes >= LARGE_BYTES else self._pace
         if not pace.allows_loop():
             return False
-        began = time.perf_counter()
-        self._done.extend(map(_sync, jobs))
-        pace.note(time.perf_counter() - began, size_bytes)
-        self._take_done()
+        partitions, self._awaited = self._awaited, {}
+        seconds = 0.0
+        for partition in partitions:
+            began = time.perf_counter()
+            try:
+                partition.log.flush_tail()
+                seconds += time.perf_counter() - began
+                partition.flushed()
+            except Exception as error:
+                _fail(partition, error)
+            except BaseException as end:
+                self._give_up(end)
+                raise
+        pace.note(seconds, size_bytes)
+        self._scheduled = False
+        self._end_round()
         return True
 
     def _hand_over(self, jobs: list[_Job]) -> None:
@@ -194,10 +215,7 @@ class Flusher:
             try:
                 self._complete(partition, ticket, error)
             except BaseException as end:
-                # The process is about to end; nothing may be acked any more.
-                if self._drained is not None:
-                    self._drained.set_exception(end)
-                    self._drained = None
+                self._give_up(end)
                 raise
         self._end_round()
 
@@ -214,13 +232,8 @@ class Flusher:
             else:
                 self._lacks_descriptors = False
                 partition.flushed()
-        except StorageError as failure:
-            logger.error("%s", failure)
-            partition.failed(failure)
-        except Exception as bug:
-            # Whoever waits for the other partitions of the round must not wait for ever.
-            logger.exception("%s: a bug of ours while flushing", partition.log.directory)
-            partition.failed(StorageError(f"{partition.log.directory} could not be flushed: {bug!r}"))
+        except Exception as failure:
+            _fail(partition, failure)
 
     def _try_again(self, partition: Flushed) -> None:
         """In a moment, in which others may give back a descriptor; acks wait for it."""
@@ -233,6 +246,12 @@ class Flusher:
             )
         self.mark_dirty(partition)
 
+    def _give_up(self, end: BaseException) -> None:
+        """The process is about to end; nothing may be acked any more."""
+        if self._drained is not None:
+            self._drained.set_exception(end)
+            self._drained = None
+
     def _end_round(self) -> None:
         if self._under_way_count:
             return
@@ -243,8 +262,14 @@ class Flusher:
             self._drained = None
 
 
-def _is_short(jobs: list[_Job]) -> bool:
-    return len(jobs) <= ON_LOOP_JOBS_MAX and all(ticket.is_short for _, ticket in jobs)
+def _fail(partition: Flushed, error: Exception) -> None:
+    """Whoever waits for the other partitions of the round must not wait for ever."""
+    if isinstance(error, StorageError):
+        logger.error("%s", error)
+    else:
+        logger.error("%s: a bug of ours while flushing", partition.log.directory, exc_info=error)
+        error = StorageError(f"{partition.log.directory} could not be flushed: {error!r}")
+    partition.failed(error)
 
 
 def _sync(job: _Job) -> _Done:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oncelog.broker.runtime.waiters import AckTimeouts
+
 if TYPE_CHECKING:
     from oncelog.broker.config import BrokerConfig
     from oncelog.broker.coordinator.groups import GroupCoordinator
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 class Services:
     __slots__ = (
+        "ack_timeouts",
         "broker_id",
         "clock",
         "config",
@@ -50,6 +53,7 @@ class Services:
         fetch_sessions: FetchSessions,
         quotas: Quotas,
     ) -> None:
+        self.ack_timeouts = AckTimeouts()
         self.broker_id = broker_id
         self.config = config
         """Replaced as a whole when a dynamic setting changes."""

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from oncelog.broker.runtime.promise import Promise
 from oncelog.protocol.errors import KafkaError
@@ -52,16 +52,55 @@ def _call_back(callback: AckCallback, error: KafkaError | None) -> None:
         logger.exception("a bug of ours in what waited for records to be safe")
 
 
+class AckTimeouts:
+    """One timer for all acks that wait: nearly all of them come long before their time is over."""
+
+    __slots__ = ("_due", "_timer", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: dict[AckCountdown[Any], tuple[float, Callable[[], None]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+
+    def add(self, countdown: AckCountdown[Any], timeout_ms: int, on_expired: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + max(timeout_ms, 0) / 1000
+        self._waiting[countdown] = due, on_expired
+        if self._timer is None or due < self._due:
+            self._arm(loop, due)
+
+    def discard(self, countdown: AckCountdown[Any]) -> None:
+        self._waiting.pop(countdown, None)
+
+    def _arm(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = due
+        self._timer = loop.call_at(due, self._expire)
+
+    def _expire(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        now = max(loop.time(), self._due)
+        for countdown, (due, on_expired) in list(self._waiting.items()):
+            # One that has just expired may have ended this one.
+            if due <= now and countdown in self._waiting:
+                on_expired()
+                countdown.finish()
+        if self._waiting and self._timer is None:
+            self._arm(loop, min(due for due, _ in self._waiting.values()))
+
+
 class AckCountdown(Promise[T]):
     """Gives `value` once several partitions have called back."""
 
-    __slots__ = ("_given", "_remaining", "_timer")
+    __slots__ = ("_given", "_remaining", "_timeouts")
 
     def __init__(self, value: T) -> None:
         super().__init__()
         self._given = value
         self._remaining = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._timeouts: AckTimeouts | None = None
 
     def expect(self) -> None:
         self._remaining += 1
@@ -69,20 +108,17 @@ class AckCountdown(Promise[T]):
     def arrived(self) -> None:
         self._remaining -= 1
         if not self._remaining:
-            self._finish()
+            self.finish()
 
-    def expire_after(self, timeout_ms: int, on_expired: Callable[[], None]) -> None:
+    def expire_after(self, timeouts: AckTimeouts, timeout_ms: int, on_expired: Callable[[], None]) -> None:
         """Give the value after that time in any case, having told so first."""
+        self._timeouts = timeouts
+        timeouts.add(self, timeout_ms, on_expired)
 
-        def expire() -> None:
-            on_expired()
-            self._finish()
-
-        self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, expire)
-
-    def _finish(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+    def finish(self) -> None:
+        """Give the value now."""
+        if self._timeouts is not None:
+            self._timeouts.discard(self)
         self.set_result(self._given)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.broker.runtime.waiters import AckCountdown
+from oncelog.broker.runtime.waiters import AckCountdown, AckTimeouts
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.produce import ProduceRequest
 from tests.bad_input.faulty_disk import FaultyDisk
@@ -55,8 +55,10 @@ def test_a_timeout_refuses_the_partition_that_is_not_safe(
     timeouts: list[Callable[[], None]] = []
     expire_after = AckCountdown.expire_after
 
-    def expire_when_told(countdown: AckCountdown[object], _: int, on_expired: Callable[[], None]) -> None:
-        timeouts.append(lambda: expire_after(countdown, 0, on_expired))
+    def expire_when_told(
+        countdown: AckCountdown[object], limits: AckTimeouts, _: int, on_expired: Callable[[], None]
+    ) -> None:
+        timeouts.append(lambda: expire_after(countdown, limits, 0, on_expired))
 
     monkeypatch.setattr(AckCountdown, "expire_after", expire_when_told)
     disk.hold(SLOW)

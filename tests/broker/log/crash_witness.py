@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from log_helpers import NOW, TOPIC_ID, History, append, batch_of, open_manager, read_all
+from log_helpers import NOW, TOPIC_ID, History, append, batch_of, flush_ahead, open_manager, read_all
 from simulated_disk import SimulatedDisk
 
 from oncelog.broker.log.log_manager import LogManager
@@ -80,14 +80,15 @@ class Witness:
 
     def flush(self) -> None:
         end = self.log.end_offset
-        assert self.log.flush() == end
+        flush_ahead(self.log)
+        assert self.log.flushed_offset == end
         self.required_end = end
         self.log.update_high_watermark(end)
 
     def flush_beside(self, rng: random.Random) -> None:
         """A flush during which the log goes on."""
         end = self.log.end_offset
-        ticket = self.log.begin_flush()
+        ticket = self.log.begin_flush(ahead=True)
         if rng.random() < 0.5:
             self.append(2)
         if rng.random() < 0.5:

@@ -143,7 +143,7 @@ def close_a_segment_at_the_recovery_point(w: Witness) -> None:
     w.manager.write_checkpoints()
     w.log.roll(now_ms=NOW)
     w.append(1)
-    ticket = w.log.begin_flush()
+    ticket = w.log.begin_flush(ahead=True)
     w.log.roll(now_ms=NOW)
     assert ticket is not None
     ticket.run()

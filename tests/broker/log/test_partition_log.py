@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from log_helpers import CONFIG, NOW, TOPIC_ID, History, append, batch_of, open_manager, read_all
+from log_helpers import CONFIG, NOW, TOPIC_ID, History, append, batch_of, flush_ahead, open_manager, read_all
 from simulated_disk import SimulatedDisk
 
 from oncelog.broker.log.log_manager import LogManager
@@ -63,15 +63,19 @@ class LogMachine(RuleBasedStateMachine):
     def roll(self) -> None:
         self.log.roll(now_ms=NOW)
 
-    @rule()
-    def flush(self) -> None:
-        assert self.log.flush() == self.end
+    @rule(ahead=st.booleans())
+    def flush(self, ahead: bool) -> None:
+        if ahead:
+            flush_ahead(self.log)
+            assert self.log.flushed_offset == self.end
+        else:
+            assert self.log.flush() == self.end
         self.log.update_high_watermark(self.end)
         self.flushed = self.end
 
-    @rule(checkpoint=st.booleans())
-    def begin_flush_and_go_on(self, checkpoint: bool) -> None:
-        ticket = self.log.begin_flush()
+    @rule(checkpoint=st.booleans(), ahead=st.booleans())
+    def begin_flush_and_go_on(self, checkpoint: bool, ahead: bool) -> None:
+        ticket = self.log.begin_flush(ahead=ahead)
         covered = self.end
         self.append(1, 10)
         if ticket is not None:
@@ -147,7 +151,9 @@ class LogMachine(RuleBasedStateMachine):
         assert len(self.log.files) <= len(bases)
         for segment in self.log.segments.items:
             file = self.manager.disk.names[segment.path(".log")]  # type: ignore[attr-defined]
-            assert len(file.data) == segment.size_bytes <= CONFIG.segment_bytes
+            assert len(file.data) == max(segment.size_bytes, segment.file_bytes) <= CONFIG.segment_bytes
+            assert not any(file.data[segment.size_bytes :])
+            assert segment is self.log.active or len(file.data) == segment.size_bytes
 
     def teardown(self) -> None:
         self.history.check_state(self.log)

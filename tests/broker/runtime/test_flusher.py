@@ -11,19 +11,15 @@ import pytest
 
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.runtime.disk_pace import DiskPace
-from oncelog.broker.runtime.flusher import LARGE_BYTES, PARTITIONS_AT_ONCE, Flusher
+from oncelog.broker.runtime.flusher import LARGE_BYTES, PARTITIONS_AT_ONCE, SHORT_BYTES, Flusher
 
 
 class FakeTicket:
-    is_short = True
-    size_bytes = 0
-
     def __init__(self, log: FakeLog) -> None:
         self._log = log
 
     def run(self) -> None:
-        self._log.gate.wait()
-        self._log.runs += 1
+        self._log.sync()
         self.lacks_descriptors = self._log.runs <= self._log.lacking_runs
 
 
@@ -35,11 +31,25 @@ class FakeLog:
         self.gate.set()
         self.runs = 0
         self.lacking_runs = 0
+        self.unsynced_tail_bytes = 0
+        self.threads: list[threading.Thread] = []
+        """Who has run the syncs."""
         self.failure: Exception | None = None
         self.refusal: StorageError | None = None
         self.ticket: FakeTicket | None = None
 
-    def begin_flush(self) -> FakeTicket:
+    def sync(self) -> None:
+        self.gate.wait()
+        self.runs += 1
+        self.threads.append(threading.current_thread())
+
+    def flush_tail(self) -> None:
+        self.sync()
+        if self.failure is not None:
+            raise self.failure
+
+    def begin_flush(self, *, ahead: bool) -> FakeTicket | None:
+        assert ahead
         if self.refusal is not None:
             raise self.refusal
         assert self.ticket is None
@@ -134,10 +144,10 @@ async def test_many_partitions_do_not_hold_their_files_at_the_same_time(flusher:
     counts = []
 
     class CountedLog(FakeLog):
-        def begin_flush(self) -> FakeTicket:
+        def begin_flush(self, *, ahead: bool) -> FakeTicket | None:
             under_way.add(self)
             counts.append(len(under_way))
-            return super().begin_flush()
+            return super().begin_flush(ahead=ahead)
 
         def complete_flush(self, ticket: FakeTicket) -> None:
             under_way.remove(self)
@@ -176,47 +186,39 @@ async def test_who_begins_to_wait_is_served_at_once(flusher: Flusher, monkeypatc
 
 async def test_a_partition_that_is_clean_keeps_nobody_waiting(flusher: Flusher) -> None:
     partition = FakePartition()
-    partition.log.begin_flush = lambda: None
+    partition.log.unsynced_tail_bytes = -1
+    partition.log.begin_flush = lambda *, ahead: None
     flusher.mark_dirty(partition)
     await flusher.drain()
     assert partition.flushed_count == 1
 
 
-@pytest.mark.parametrize(("is_short", "partition_count"), [(False, 1), (True, 3)], ids=["much", "many"])
-async def test_the_loop_does_not_sync_much_nor_many(is_short: bool, partition_count: int) -> None:
-    flusher = Flusher(FixedPace(on_loop=True))
-    threads: list[threading.Thread] = []
-
-    class NotedTicket(FakeTicket):
-        def run(self) -> None:
-            threads.append(threading.current_thread())
-
-    NotedTicket.is_short = is_short
-    for partition in [FakePartition() for _ in range(partition_count)]:
-        partition.log.begin_flush = lambda log=partition.log: NotedTicket(log)
+@pytest.mark.parametrize(
+    ("tail_bytes", "partition_count"),
+    [(-1, 1), (SHORT_BYTES + 1, 1), (0, 3)],
+    ids=["more than a tail", "much", "many"],
+)
+async def test_the_loop_does_not_sync_much_nor_many(tail_bytes: int, partition_count: int) -> None:
+    flusher = Flusher(FixedPace(on_loop=True), FixedPace(on_loop=True))
+    partitions = [FakePartition() for _ in range(partition_count)]
+    for partition in partitions:
+        partition.log.unsynced_tail_bytes = tail_bytes
         flusher.mark_dirty(partition)
     await flusher.drain()
     flusher.close()
-    assert len(threads) == partition_count
-    assert threading.current_thread() not in threads
+    assert all(len(partition.log.threads) == 1 for partition in partitions)
+    assert all(threading.current_thread() not in partition.log.threads for partition in partitions)
 
 
 @pytest.mark.parametrize("size_bytes", [LARGE_BYTES - 1, LARGE_BYTES], ids=["small", "large"])
 async def test_large_rounds_have_a_pace_of_their_own(size_bytes: int) -> None:
     flusher = Flusher(FixedPace(on_loop=True), pace_of_large=FixedPace(on_loop=False))
-    threads: list[threading.Thread] = []
-
-    class NotedTicket(FakeTicket):
-        def run(self) -> None:
-            threads.append(threading.current_thread())
-
-    NotedTicket.size_bytes = size_bytes
     partition = FakePartition()
-    partition.log.begin_flush = lambda: NotedTicket(partition.log)
+    partition.log.unsynced_tail_bytes = size_bytes
     flusher.mark_dirty(partition)
     await flusher.drain()
     flusher.close()
-    assert (threads == [threading.current_thread()]) is (size_bytes < LARGE_BYTES)
+    assert (partition.log.threads == [threading.current_thread()]) is (size_bytes < LARGE_BYTES)
 
 
 async def test_a_flush_that_lacked_descriptors_is_tried_again(
@@ -224,6 +226,7 @@ async def test_a_flush_that_lacked_descriptors_is_tried_again(
 ) -> None:
     partition, neighbour = FakePartition(), FakePartition()
     partition.log.lacking_runs = 3
+    partition.log.unsynced_tail_bytes = -1
     flusher.mark_dirty(partition, awaited=True)
     await flusher.drain()
     assert (partition.flushed_count, partition.failures) == (0, [])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.runtime.waiters import AckCountdown, AckWaiters, FetchWaiter
+from oncelog.broker.runtime.waiters import AckCountdown, AckTimeouts, AckWaiters, FetchWaiter
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
@@ -56,10 +56,34 @@ async def test_a_countdown_gives_its_value_when_all_have_arrived() -> None:
 async def test_a_countdown_that_takes_too_long_gives_its_value_all_the_same() -> None:
     countdown, expired = AckCountdown("value"), []
     countdown.expect()
-    countdown.expire_after(1, lambda: expired.append(True))
+    countdown.expire_after(AckTimeouts(), 1, lambda: expired.append(True))
     assert await countdown == "value"
     assert expired == [True]
     countdown.arrived()
+
+
+async def test_each_countdown_has_its_own_time() -> None:
+    timeouts, expired = AckTimeouts(), []
+    countdowns = {}
+    for timeout_ms in (60_000, 20, 1, 10):
+        countdown = countdowns[timeout_ms] = AckCountdown(timeout_ms)
+        countdown.expect()
+        countdown.expire_after(timeouts, timeout_ms, lambda timeout_ms=timeout_ms: expired.append(timeout_ms))
+    countdowns[10].arrived()
+    assert [await countdowns[1], await countdowns[20]] == [1, 20]
+    assert expired == [1, 20]
+    assert not countdowns[60_000].done()
+    countdowns[60_000].arrived()
+    assert await countdowns[60_000] == 60_000
+
+
+async def test_a_time_limit_may_end_what_another_one_waits_for() -> None:
+    timeouts, expired = AckTimeouts(), []
+    first, second = AckCountdown("first"), AckCountdown("second")
+    first.expire_after(timeouts, 1, second.finish)
+    second.expire_after(timeouts, 1, lambda: expired.append("second"))
+    assert [await first, await second] == ["first", "second"]
+    assert expired == []
 
 
 class FakePartition:
