@@ -59,8 +59,9 @@ def _dump_log(path: Path, records: bool) -> Iterator[Row]:
                 if records or batch.header.is_control:
                     yield from _record_rows(batch, records)
         except CorruptBatch as corrupt:
-            if file.is_zero_from(corrupt.position):
-                # What a running broker has made room for, or one that was killed.
+            is_last = not any(other.name > path.name for other in path.parent.glob("*.log"))
+            if is_last and file.is_zero_from(corrupt.position):
+                # Room for more, of a running broker or of one that was killed.
                 return
             yield {"type": "damage", "position": corrupt.position, "reason": corrupt.reason}
 

@@ -14,6 +14,8 @@ from oncelog.broker.log.batch_scan import parse_header
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.records.batch import BatchHeader, compute_crc
 
+_CHUNK_BYTES = 1024 * 1024
+
 
 class StoredBatch(NamedTuple):
     position: int
@@ -55,4 +57,5 @@ class LogFile:
 
     def is_zero_from(self, position: int) -> bool:
         """Whether only zeros follow, as in a file that was extended before it was written."""
-        return not any(self._view[position:])
+        chunks = (self._view[start : start + _CHUNK_BYTES] for start in range(position, self.size_bytes, _CHUNK_BYTES))
+        return all(chunk.tobytes().count(0) == len(chunk) for chunk in chunks)

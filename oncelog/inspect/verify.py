@@ -103,8 +103,8 @@ class PartitionVerifier:
         with LogFile(path) as file:
             try:
                 for batch in file.batches():
-                    if not batch.crc_ok and self._is_torn_in_room(file, batch):
-                        raise CorruptBatch(batch.position, "the checksum is wrong, and only zeros follow")
+                    if not batch.crc_ok and self._may_be_torn(file):
+                        raise CorruptBatch(batch.position, "the checksum is wrong")
                     yield from self._check_batch(str(path), batch, facts)
             except CorruptBatch as corrupt:
                 if not self._is_room(file, corrupt.position):
@@ -137,17 +137,13 @@ class PartitionVerifier:
         later = [base for base in self._bases if base > base_offset]
         return until is None or (bool(later) and later[0] <= until)
 
-    def _is_last(self, file: LogFile) -> bool:
-        return file.path == self._path(self._bases[-1], LOG)
+    def _may_be_torn(self, file: LogFile) -> bool:
+        """Whether nobody was promised that a batch is whole which begins at the end so far."""
+        return file.path == self._path(self._bases[-1], LOG) and not self.directory.is_complete(self.end_offset)
 
     def _is_room(self, file: LogFile, position: int) -> bool:
         """Zeros that a broker has put behind the last batch, for those to come. It takes them away when it stops."""
-        return self._is_last(file) and not self.directory.is_complete(self.end_offset) and file.is_zero_from(position)
-
-    def _is_torn_in_room(self, file: LogFile, batch: StoredBatch) -> bool:
-        """A batch that was being written into such zeros when the machine died."""
-        end = batch.position + batch.header.size_bytes
-        return end < file.size_bytes and self._is_room(file, end)
+        return self._may_be_torn(file) and file.is_zero_from(position)
 
     def _broken(self, file: LogFile, corrupt: CorruptBatch) -> Finding:
         """A torn end that nobody was promised is what recovery cuts off; anything else is damage."""
@@ -156,7 +152,7 @@ class PartitionVerifier:
         where = {"position": corrupt.position, "offset": self.end_offset}
         rest = file.size_bytes - corrupt.position
         what = "only zeros" if file.is_zero_from(corrupt.position) else corrupt.reason
-        if self._is_last(file) and not self.directory.is_complete(self.end_offset):
+        if self._may_be_torn(file):
             message = f"the last {rest} bytes are no batch ({what}); recovery will cut them off"
             return note("torn-end", str(file.path), message, **where)
         message = f"no batch begins here ({what}); {rest} bytes cannot be read"

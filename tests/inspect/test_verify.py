@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from oncelog.inspect.findings import Finding, Severity
+from oncelog.inspect.log_file import LogFile
 from oncelog.inspect.verify import Totals
 from oncelog.inspect.verify_data import NothingToVerify, find, log_size_bytes, verify
 from tests.inspect.damage import DAMAGES, Damage, batches, files
@@ -107,6 +108,18 @@ def test_zeros_behind_the_end_are_room_for_more(crashed: Path) -> None:
 def test_half_a_batch_before_zeros_is_a_torn_end(crashed: Path) -> None:
     path = files(crashed, ".log")[-1]
     path.write_bytes(path.read_bytes()[:-7] + bytes(1200))
+    assert kinds(crashed) <= {"log-short"}
+    assert "torn-end" in kinds(crashed, Severity.NOTE)
+
+
+def test_a_torn_batch_before_a_whole_one_is_a_torn_end(crashed: Path) -> None:
+    """Two batches that were not synced reach the disk in any order."""
+    path = files(crashed, ".log")[-1]
+    with LogFile(path) as file:
+        *_, last = file.batches()
+        torn, whole = bytearray(last.data), bytes(last.data)
+    torn[-1] ^= 1
+    path.write_bytes(path.read_bytes()[: last.position] + bytes(torn) + whole + bytes(1200))
     assert kinds(crashed) <= {"log-short"}
     assert "torn-end" in kinds(crashed, Severity.NOTE)
 

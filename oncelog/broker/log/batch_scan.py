@@ -87,7 +87,7 @@ def is_zero(disk: Disk, fd: int, position: int, end: int) -> bool:
     """Whether [position, end) is nothing but zeros, as the room behind the last batch is."""
     while position < end:
         chunk = disk.pread_exactly(fd, min(_CHUNK_BYTES, end - position), position)
-        if any(chunk):
+        if chunk.count(0) != len(chunk):
             return False
         position += len(chunk)
     return True

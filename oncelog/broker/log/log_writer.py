@@ -341,8 +341,10 @@ class LogWriter:
         new = Segment(self.disk, self.files, self.directory, base_offset, sizes={}, created_ms=now_ms)
         try:
             self.forget_closing()
-            if old.cut_room():
+            if old.has_room:
+                # The descriptor first: a cut that nobody is sure to sync could be undone by a power cut.
                 self.add_dirty_file(self.disk.dup(old.file()))
+                old.cut_room()
             for fd in old.write_indexes():
                 self.add_dirty_file(fd)
             if self._is_flushed_up_to(base_offset):

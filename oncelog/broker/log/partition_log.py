@@ -141,15 +141,16 @@ class PartitionLog(LogWriter):
         if self._offline is not None:
             raise StorageError(self._offline)
         assert self.ticket is None, "a flush of this log is under way"
+        assert self.unsynced_tail_bytes >= 0, "more than the tail has to be synced"
         active = self.active
         active.make_room(self.config.segment_bytes)
-        active.dirty = False
-        active.synced_bytes = active.size_bytes
         try:
             self.disk.fdatasync(active.file())
         except OSError as error:
             self.go_offline(f"a sync failed: {error}")
             self.check_online()
+        active.dirty = False
+        active.synced_bytes = active.size_bytes
         self.positions.put(self.end_offset, active, active.size_bytes)
         self.recovery_point = self.end_offset
 

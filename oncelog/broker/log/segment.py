@@ -87,7 +87,7 @@ class Segment:
         self.created_ms = created_ms
         self.size_bytes = sizes.get(self._name(LOG), 0)
         self.file_bytes = self.size_bytes
-        """How long the file may be. What is behind `size_bytes` is room, and all zeros."""
+        """How long the file may be, also after a power cut. What is behind `size_bytes` is room, and all zeros."""
         self._has_txn_index = sizes.get(self._name(TXN_INDEX), 0) > 0
         self._aborted: list[AbortedTxn] | None = None if self._has_txn_index and self.size_bytes else []
         if self.size_bytes == 0:
@@ -184,7 +184,8 @@ class Segment:
         """Cuts off what a failed write left behind the end: nothing, if the file could not even be opened."""
         if self._fd >= 0:
             self.disk.truncate(self._fd, self.size_bytes)
-            self.file_bytes = self.size_bytes
+            # That the rest is gone is not durable: it has to be cut off again when the segment is closed.
+            self.file_bytes = max(self.file_bytes, self.size_bytes + 1)
 
     def make_room(self, file_bytes_max: int) -> None:
         """To be called before a sync: one that has to write the file's new length makes it a length for many more.
@@ -201,16 +202,22 @@ class Segment:
         # Also if that fails: some zeros may be there, to be cut off in the end.
         self.file_bytes = end
         with suppress(OSError):
-            self.disk.pwrite_all(self.file(), bytes(end - size), size)
+            try:
+                self.disk.pwrite_all(self.file(), bytes(end - size), size)
+            except OSError:
+                # What is left of the disk's space is for records.
+                self.disk.truncate(self.file(), size)
 
-    def cut_room(self) -> bool:
-        """Whether there was room behind the records. That it is gone is durable after the next sync."""
-        if self.file_bytes <= self.size_bytes:
-            return False
-        self.disk.truncate(self.file(), self.size_bytes)
-        self.file_bytes = self.size_bytes
-        self.dirty = True
-        return True
+    @property
+    def has_room(self) -> bool:
+        return self.file_bytes > self.size_bytes
+
+    def cut_room(self) -> None:
+        """That it is gone is durable after the next sync of the file."""
+        if self.has_room:
+            self.disk.truncate(self.file(), self.size_bytes)
+            self.file_bytes = self.size_bytes
+            self.dirty = True
 
     # -- when to begin the next one --------------------------------------------------------------------------
 

@@ -169,20 +169,23 @@ class Flusher:
         if not pace.allows_loop():
             return False
         partitions, self._awaited = self._awaited, {}
-        seconds = 0.0
-        for partition in partitions:
-            began = time.perf_counter()
+        self._under_way_count += len(partitions)
+        began = time.perf_counter()
+        done = [(partition, _flush_tail(partition)) for partition in partitions]
+        pace.note(time.perf_counter() - began, size_bytes)
+        # Not before all are synced: whoever is told may append to the next log, and more than its tail is dirty then.
+        self._scheduled = False
+        for partition, error in done:
+            self._under_way_count -= 1
             try:
-                partition.log.flush_tail()
-                seconds += time.perf_counter() - began
+                if error is not None:
+                    raise error
                 partition.flushed()
-            except Exception as error:
-                _fail(partition, error)
+            except Exception as failure:
+                _fail(partition, failure)
             except BaseException as end:
                 self._give_up(end)
                 raise
-        pace.note(seconds, size_bytes)
-        self._scheduled = False
         self._end_round()
         return True
 
@@ -260,6 +263,14 @@ class Flusher:
         elif self._drained is not None:
             self._drained.set_result(None)
             self._drained = None
+
+
+def _flush_tail(partition: Flushed) -> BaseException | None:
+    try:
+        partition.log.flush_tail()
+    except BaseException as error:
+        return error
+    return None
 
 
 def _fail(partition: Flushed, error: Exception) -> None:

@@ -66,14 +66,15 @@ class AckTimeouts:
         loop = asyncio.get_running_loop()
         due = loop.time() + max(timeout_ms, 0) / 1000
         self._waiting[countdown] = due, on_expired
-        if self._timer is None or due < self._due:
-            self._arm(loop, due)
+        self._wake_by(loop, due)
 
     def discard(self, countdown: AckCountdown[Any]) -> None:
         self._waiting.pop(countdown, None)
 
-    def _arm(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+    def _wake_by(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         if self._timer is not None:
+            if self._due <= due:
+                return
             self._timer.cancel()
         self._due = due
         self._timer = loop.call_at(due, self._expire)
@@ -85,10 +86,13 @@ class AckTimeouts:
         for countdown, (due, on_expired) in list(self._waiting.items()):
             # One that has just expired may have ended this one.
             if due <= now and countdown in self._waiting:
-                on_expired()
+                try:
+                    on_expired()
+                except Exception:
+                    logger.exception("a bug of ours in what waited for records to be safe")
                 countdown.finish()
-        if self._waiting and self._timer is None:
-            self._arm(loop, min(due for due, _ in self._waiting.values()))
+        if self._waiting:
+            self._wake_by(loop, min(due for due, _ in self._waiting.values()))
 
 
 class AckCountdown(Promise[T]):

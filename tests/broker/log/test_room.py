@@ -14,6 +14,7 @@ from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.segment import ROOM_BYTES_MAX, ROOM_FOR_BYTES_MAX
+from oncelog.protocol.errors import KafkaError
 
 BIG = LogConfig(segment_bytes=1 << 30, transaction_verification=False, file_delete_delay_ms=0)
 FIRST = "/t-0/00000000000000000000.log"
@@ -133,6 +134,56 @@ def test_a_disk_without_space_for_it_takes_records_all_the_same() -> None:
     log.close()
     assert length(disk) == sum(map(len, stored))
     assert read_all(open_log(disk, config=BIG, clean=True, recovery_point=3)) == stored
+
+
+def test_what_it_took_of_a_disk_without_space_is_given_back() -> None:
+    disk = SimulatedDisk()
+    log = open_log(disk, config=BIG)
+    append(log, batch_of())
+    disk.fail("pwrite", errno.ENOSPC)
+    flush_ahead(log)
+    assert length(disk) == log.size_bytes
+
+
+@pytest.mark.parametrize("recovery_point", [0, 4])
+def test_a_failed_append_before_the_segment_is_left(recovery_point: int) -> None:
+    """The cut that undoes it must not be lost once there are records behind the segment."""
+    for seed in range(30):
+        disk = SimulatedDisk()
+        log = synced_log(disk, 3)
+        disk.fail("pwrite", errno.ENOSPC)
+        with pytest.raises(KafkaError):
+            append(log, batch_of(value=bytes(9000)))
+        log.roll(now_ms=NOW)
+        append(log, batch_of())
+        flush_ahead(log)
+        left = disk.after_power_cut(random.Random(seed))
+        assert read_all(open_log(left, config=BIG, recovery_point=recovery_point)) == read_all(log)
+
+
+def test_a_segment_that_could_not_be_left_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_descriptor(_: int) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    for seed in range(30):
+        disk = SimulatedDisk()
+        log = synced_log(disk, 3)
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "dup", no_descriptor)
+            with pytest.raises(KafkaError):
+                log.roll(now_ms=NOW)
+        log.roll(now_ms=NOW)
+        left = disk.after_power_cut(random.Random(seed))
+        assert read_all(open_log(left, config=BIG, recovery_point=3)) == read_all(log)
+
+
+def test_only_a_tail_is_flushed_as_one() -> None:
+    log = synced_log(SimulatedDisk())
+    append(log, batch_of())
+    log.roll(now_ms=NOW)
+    assert log.unsynced_tail_bytes == -1
+    with pytest.raises(AssertionError, match="more than the tail"):
+        log.flush_tail()
 
 
 def test_a_sync_that_fails_ends_the_log() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from oncelog.broker.log.disk import Disk
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.replica.partition import Partition
+from oncelog.broker.runtime.disk_pace import DiskPace
 from oncelog.broker.runtime.flusher import Flusher
 from oncelog.broker.runtime.waiters import FetchWaiter
 from oncelog.protocol.errors import KafkaError
@@ -19,23 +21,28 @@ from oncelog.protocol.records.record import Record
 
 NOW_MS = 1_000_000
 WAIT_MS = 600_000
+TOPIC_ID = bytes([1] * 16)
+
+
+def open_log(directory: Path, topic: str) -> PartitionLog:
+    return PartitionLog.open(
+        str(directory / f"{topic}-0"),
+        LogConfig(),
+        Disk(),
+        topic=topic,
+        partition=0,
+        topic_id=TOPIC_ID,
+        clean=True,
+        now_ms=NOW_MS,
+    )
 
 
 @pytest.fixture
 async def partition(tmp_path: Path) -> AsyncIterator[Partition]:
     """Whose log the tests flush themselves: the flusher does not get a turn before they end."""
-    log = PartitionLog.open(
-        str(tmp_path / "t-0"),
-        LogConfig(),
-        Disk(),
-        topic="t",
-        partition=0,
-        topic_id=bytes([1] * 16),
-        clean=True,
-        now_ms=NOW_MS,
-    )
+    log = open_log(tmp_path, "t")
     flusher = Flusher()
-    yield Partition("t", bytes([1] * 16), 0, log, 0, flusher, True)
+    yield Partition("t", TOPIC_ID, 0, log, 0, flusher, True)
     await flusher.drain()
     flusher.close()
     log.close()
@@ -94,3 +101,38 @@ async def test_a_long_poll_does_not_count_what_it_could_read_before(partition: P
     append(partition)
     flush(partition)
     assert waiter.future.done()
+
+
+class AlwaysOnLoop(DiskPace):
+    def allows_loop(self) -> bool:
+        return True
+
+
+async def test_who_is_told_of_a_sync_may_close_the_segment_of_the_next_log(tmp_path: Path) -> None:
+    """As a decision of a coordinator may, whose marker goes into the partition that is synced with it."""
+    flusher = Flusher(AlwaysOnLoop(), AlwaysOnLoop())
+    first, second = (
+        Partition(name, TOPIC_ID, 0, open_log(tmp_path, name), 0, flusher, True) for name in ("first", "second")
+    )
+    for partition in (first, second):
+        append(partition)
+    await flusher.drain()
+
+    def go_on(_: KafkaError | None) -> None:
+        append(second)
+        second.log.roll(now_ms=NOW_MS)
+        append(second)
+
+    flushed_offsets: list[int] = []
+    append(first)
+    append(second)
+    first.when_safe(2, go_on)
+    second.when_safe(2, lambda _: flushed_offsets.append(second.log.flushed_offset))
+    while not flushed_offsets:
+        await asyncio.sleep(0)
+    assert flushed_offsets == [2], "what was appended after the sync is not safe"
+    await flusher.drain()
+    assert second.log.flushed_offset == 4
+    flusher.close()
+    for partition in (first, second):
+        partition.log.close()

@@ -86,6 +86,29 @@ async def test_a_time_limit_may_end_what_another_one_waits_for() -> None:
     assert expired == []
 
 
+async def test_a_bug_in_one_time_limit_takes_no_other_away(caplog: pytest.LogCaptureFixture) -> None:
+    timeouts = AckTimeouts()
+    broken, other = AckCountdown("broken"), AckCountdown("other")
+
+    def bug() -> None:
+        raise ValueError("a bug")
+
+    broken.expire_after(timeouts, 1, bug)
+    other.expire_after(timeouts, 5, lambda: None)
+    assert [await broken, await other] == ["broken", "other"]
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+async def test_who_is_told_of_a_time_limit_may_wait_again() -> None:
+    timeouts = AckTimeouts()
+    first, second, again = AckCountdown("first"), AckCountdown("second"), AckCountdown("again")
+    first.expire_after(timeouts, 1, lambda: again.expire_after(timeouts, 60_000, lambda: None))
+    second.expire_after(timeouts, 5, lambda: None)
+    assert [await first, await second] == ["first", "second"]
+    assert not again.done()
+    again.finish()
+
+
 class FakePartition:
     def __init__(self) -> None:
         self.fetch_waiters: set[Any] = set()
