@@ -24,6 +24,7 @@ from oncelog.broker.config.load import load_config
 from oncelog.broker.coordinator.transactions.state import PREPARED
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.clock import Clock
+from oncelog.broker.runtime.disk_pace import DiskPace
 from oncelog.broker.runtime.services import Services
 from oncelog.broker.runtime.topics import create_topics
 from oncelog.inspect.directories import find_partitions
@@ -238,9 +239,23 @@ def run(work: Awaitable[object]) -> object:
 
 @pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 @pytest.mark.parametrize(
-    ("flush_on_ack", "power_cut"), [(False, False), (True, False), (True, True)], ids=["page-cache", "flush", "power"]
+    ("flush_on_ack", "power_cut", "at_once"),
+    [(False, False, False), (True, False, False), (True, True, False), (True, True, True)],
+    ids=["page-cache", "flush", "power", "power-at-once"],
 )
-def test_a_crash_at_every_call_to_the_disk(tmp_path: Path, version: int, flush_on_ack: bool, power_cut: bool) -> None:
+def test_a_crash_at_every_call_to_the_disk(
+    tmp_path: Path,
+    version: int,
+    flush_on_ack: bool,
+    power_cut: bool,
+    at_once: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if at_once:
+        # As on a disk that is known to be fast, and with requests that come alone.
+        monkeypatch.setattr(DiskPace, "is_fast", True)
+        monkeypatch.setattr(DiskPace, "allows_loop", lambda _: True)
+        monkeypatch.setattr("oncelog.broker.runtime.flusher.SLEPT_SECONDS", -1e9)
     clock = Clock()
     root = tmp_path / "data"
     first = SimulatedDisk()

@@ -111,8 +111,10 @@ def _append_all(
     response = ProduceResponse()
     countdown: AckCountdown[ProduceResponse] | None = None
     waiting: _Waiting = {}
-    repeated = _repeated_partitions(request)
-    for topic in request.topic_data:
+    topics = request.topic_data
+    is_single = len(topics) == 1 and len(topics[0].partition_data) == 1
+    repeated = _NONE_REPEATED if is_single else _repeated_partitions(request)
+    for topic in topics:
         answers: list[PartitionProduceResponse] = []
         if topic.partition_data:
             response.responses.append(
@@ -133,6 +135,8 @@ def _append_all(
                 _refuse(answer, error)
                 continue
             if request.acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
+                if is_single and partition.sync_now():
+                    continue
                 countdown = countdown or AckCountdown(response)
                 waiting[id(answer)] = answer
                 _wait_for(partition, last_offset + 1, answer, waiting, countdown)
@@ -177,10 +181,7 @@ def _has_transactional_batch(request: ProduceRequest) -> bool:
 
 def _repeated_partitions(request: ProduceRequest) -> Set[_Key]:
     """Partitions that the request names more than once: an answer could not say which of their batches it means."""
-    topics = request.topic_data
-    if len(topics) == 1 and len(topics[0].partition_data) == 1:
-        return _NONE_REPEATED
-    keys = [(topic.name, topic.topic_id, data.index) for topic in topics for data in topic.partition_data]
+    keys = [(topic.name, topic.topic_id, data.index) for topic in request.topic_data for data in topic.partition_data]
     if len(set(keys)) == len(keys):
         return _NONE_REPEATED
     return {key for key, count in Counter(keys).items() if count > 1}

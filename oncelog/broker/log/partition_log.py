@@ -141,7 +141,7 @@ class PartitionLog(LogWriter):
         if self._offline is not None:
             raise StorageError(self._offline)
         assert self.ticket is None, "a flush of this log is under way"
-        assert self.unsynced_tail_bytes >= 0, "more than the tail has to be synced"
+        assert not self.holds_files_to_sync, "more than the tail has to be synced"
         active = self.active
         active.make_room(self.config.segment_bytes)
         try:

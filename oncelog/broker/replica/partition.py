@@ -7,6 +7,7 @@ replicas' ends. Whatever waits for records to be safe waits for it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -120,8 +121,19 @@ class Partition:
         self._grow(result.size_bytes)
         return result
 
+    def sync_now(self) -> bool:
+        """Whether all that was appended is safe now. To be asked before waiting for it: a lone request need not.
+
+        Not while others wait for their records: they would be called back in the midst of what the caller does.
+        """
+        return self._offline is None and not self._acks and self._flusher.sync_now(self)
+
     def when_safe(self, offset: int, callback: AckCallback) -> None:
         """Call back once everything below `offset` is safe, or never can be. Not for what already is."""
+        if self._offline is not None:
+            # As when a sync has just failed. Not now: the caller may have others to wait for, too.
+            asyncio.get_running_loop().call_soon(callback, self._offline)
+            return
         self._acks.add(offset, callback)
         self._flusher.hurry(self)
 

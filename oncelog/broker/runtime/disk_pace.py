@@ -27,6 +27,11 @@ class DiskPace:
         self._pause_rounds = ROUNDS_BEFORE_TRIAL_MIN
         self._rounds_before_trial = ROUNDS_BEFORE_TRIAL_MIN
 
+    @property
+    def is_fast(self) -> bool:
+        """Whether the loop need not ask, as its last sync took no time to speak of."""
+        return not self._rounds_before_trial
+
     def allows_loop(self) -> bool:
         """Asked for each round that the loop might do."""
         if self._rounds_before_trial:

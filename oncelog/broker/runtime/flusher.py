@@ -9,7 +9,7 @@ a round has made durable.
 Threads do the syncing, so that the event loop does not wait for a disk that takes its time. But to hand a sync to a
 thread and to be woken by it takes as long as the sync itself where the disk is fast. So a round of one or two logs
 with no more than a large request each is done by the loop while such rounds take it no longer than a few requests do
-(`disk_pace.py`).
+(`disk_pace.py`). A request that comes alone is synced where it stands (`sync_now`).
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ SHORT_BYTES = 2 * 1024 * 1024
 """One or two requests' records: more of them are left to threads."""
 LARGE_BYTES = 256 * 1024
 """From here on the disk's bandwidth counts, of which small rounds say nothing: such rounds have a pace of their own."""
+AT_ONCE_BYTES_MAX = 64 * 1024
+AT_ONCE_IN_A_ROW_MAX = 2
+"""As many as one request may need, one after the other and of different logs: a transaction's record, and its batch."""
+SLEPT_SECONDS = 20e-6
 ON_LOOP_LOGS_MAX = 2
 """A record and its transaction's; more, one after the other, take longer than threads do together."""
 
@@ -80,6 +84,11 @@ class Flusher:
         self._threads: list[Thread] = []
         self._lacks_descriptors = False
         """Whether the last ticket did: said once, not for every one."""
+        self._at_once_in_a_row = 0
+        self._synced_at_once: Flushed | None = None
+        self._synced_at = 0.0
+        self._synced_at_cpu = 0.0
+        """When the last round was over, on the clock and in what the loop has worked."""
 
     def mark_dirty(self, partition: Flushed, *, awaited: bool = False) -> None:
         """The partition's log has to be made durable, soon or at once."""
@@ -97,6 +106,33 @@ class Flusher:
         """Somebody waits for a partition now; nothing happens if it is not dirty."""
         if partition in self._put_off:
             self.mark_dirty(partition, awaited=True)
+
+    def sync_now(self, partition: Flushed) -> bool:
+        """Make a partition durable here and now, if nobody else would gain by a round that gathers what comes.
+
+        That is so if the loop has slept since the last sync: then all that came was done, and this is the first
+        request since. Its answer needs no waiting at all.
+        """
+        awaited = self._awaited
+        if self._under_way_count or (awaited and (len(awaited) > 1 or partition not in awaited)):
+            return False
+        tail_bytes = partition.log.unsynced_tail_bytes
+        if not 0 <= tail_bytes <= AT_ONCE_BYTES_MAX or not self._pace.is_fast:
+            return False
+        began = time.perf_counter()
+        if began - self._synced_at - (time.thread_time() - self._synced_at_cpu) > SLEPT_SECONDS:
+            self._at_once_in_a_row = 0
+            self._synced_at_once = None
+        if self._at_once_in_a_row >= AT_ONCE_IN_A_ROW_MAX or partition is self._synced_at_once:
+            return False
+        self._put_off.pop(partition, None)
+        awaited.pop(partition, None)
+        error = _flush_tail(partition)
+        self._pace.note(time.perf_counter() - began, tail_bytes)
+        self._note_sync(self._at_once_in_a_row + 1)
+        self._synced_at_once = partition
+        self._tell(partition, error)
+        return error is None
 
     async def drain(self) -> None:
         """Wait until everything appended so far is durable."""
@@ -135,23 +171,31 @@ class Flusher:
 
     def _begin_round(self) -> None:
         """Sync the partitions at the same time; each moves on as soon as its own sync is done."""
+        if not self._awaited:
+            # They were synced at once meanwhile.
+            self._scheduled = False
+            self._end_round()
+            return
         if len(self._awaited) <= ON_LOOP_LOGS_MAX and self._sync_on_loop():
             return
         jobs: list[_Job] = []
+        done: list[tuple[Flushed, BaseException | None]] = []
         for partition in list(self._awaited)[:PARTITIONS_AT_ONCE]:
             del self._awaited[partition]
             try:
                 ticket = partition.log.begin_flush(ahead=True)
             except StorageError as error:
-                partition.failed(error)
+                done.append((partition, error))
                 continue
             if ticket is None:
-                partition.flushed()
+                done.append((partition, None))
             else:
                 jobs.append((partition, ticket))
-        # Not before: whoever is told above may append at once, and must not begin a round within this one.
-        self._scheduled = False
         self._under_way_count += len(jobs)
+        # Whoever is told may append at once, and must not begin a round within this one.
+        for partition, failure in done:
+            self._tell(partition, failure)
+        self._scheduled = False
         if jobs:
             self._hand_over(jobs)
         else:
@@ -175,19 +219,28 @@ class Flusher:
         pace.note(time.perf_counter() - began, size_bytes)
         # Not before all are synced: whoever is told may append to the next log, and more than its tail is dirty then.
         self._scheduled = False
+        self._note_sync(AT_ONCE_IN_A_ROW_MAX)
         for partition, error in done:
             self._under_way_count -= 1
-            try:
-                if error is not None:
-                    raise error
-                partition.flushed()
-            except Exception as failure:
-                _fail(partition, failure)
-            except BaseException as end:
-                self._give_up(end)
-                raise
+            self._tell(partition, error)
         self._end_round()
         return True
+
+    def _tell(self, partition: Flushed, error: BaseException | None) -> None:
+        try:
+            if error is not None:
+                raise error
+            partition.flushed()
+        except Exception as failure:
+            _fail(partition, failure)
+        except BaseException as end:
+            self._give_up(end)
+            raise
+
+    def _note_sync(self, at_once_in_a_row: int) -> None:
+        self._at_once_in_a_row = at_once_in_a_row
+        self._synced_at = time.perf_counter()
+        self._synced_at_cpu = time.thread_time()
 
     def _hand_over(self, jobs: list[_Job]) -> None:
         for job in jobs:
@@ -212,6 +265,7 @@ class Flusher:
     def _take_done(self) -> None:
         # Before looking, so that what is done after the look wakes us again.
         self._waking = False
+        self._note_sync(AT_ONCE_IN_A_ROW_MAX)
         while self._done:
             partition, ticket, error = self._done.popleft()
             self._under_way_count -= 1

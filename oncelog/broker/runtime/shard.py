@@ -162,7 +162,7 @@ class Shard(Generic[C]):
     # -- carrying out ----------------------------------------------------------------------------------------
 
     def _carry_out(self, result: Result[R], owner: TxnOwner | None = None) -> R | Promise[R]:
-        safe_offset = self._write(result, owner)
+        safe_offset = self._write(result, owner, awaited=not isinstance(result.reply, Parked))
         reply: R | Promise[R]
         if isinstance(result.reply, Parked):
             # Parked before the effects happen, since one of them may complete it.
@@ -176,11 +176,14 @@ class Shard(Generic[C]):
 
     def _bring_about(self, result: Result[None]) -> None:
         """A result without anyone who waits for its reply."""
-        safe_offset = self._write(result, None)
+        safe_offset = self._write(result, None, awaited=False)
         self._perform(result.effects, safe_offset)
 
-    def _write(self, result: Result[Any], owner: TxnOwner | None) -> int:
-        """Records, timers, and replies of others; the offset that everything else has to wait for."""
+    def _write(self, result: Result[Any], owner: TxnOwner | None, *, awaited: bool) -> int:
+        """Records, timers, and replies of others; the offset that everything else has to wait for.
+
+        `awaited` says that somebody waits for the reply.
+        """
         for completion in result.completions:
             if completion.at_once:
                 self._complete(completion)
@@ -193,6 +196,8 @@ class Shard(Generic[C]):
                 self._timers.set(timer.key, timer.deadline_ms)
         safe_offset = self._partition.log.end_offset
         is_safe = self._partition.log.high_watermark >= safe_offset
+        if not is_safe and (awaited or result.effects):
+            is_safe = self._partition.sync_now()
         for completion in result.completions:
             if completion.at_once:
                 continue

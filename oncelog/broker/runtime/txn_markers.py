@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.transactions.requests import NeedsProducerId, WriteMarkers
@@ -78,7 +78,7 @@ class MarkerWriter:
         self._retries.clear()
 
     def _write(
-        self, shard: Shard[TransactionCoordinator], effect: WriteMarkers, partitions: Iterable[TopicPartition]
+        self, shard: Shard[TransactionCoordinator], effect: WriteMarkers, partitions: Collection[TopicPartition]
     ) -> None:
         if not shard.loaded or not shard.coordinator.awaits(effect):
             # A coordinator that started anew has asked for these markers again, and may have got them by now.
@@ -91,7 +91,7 @@ class MarkerWriter:
             except KafkaError as error:
                 _note_failure(effect, partition, error, failed)
                 continue
-            if found.log.high_watermark < offset:
+            if found.log.high_watermark < offset and not (len(partitions) == 1 and found.sync_now()):
                 countdown = countdown or AckCountdown(None)
                 _expect(countdown, found, offset, effect, failed)
         if countdown is None:

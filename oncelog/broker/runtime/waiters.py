@@ -28,6 +28,9 @@ class AckWaiters:
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, AckCallback]] = deque()
 
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
     def add(self, offset: int, callback: AckCallback) -> None:
         """Call back once the high watermark has reached `offset`. A retry of an old batch asks for less than
         the newest waiter, which then merely keeps it waiting a moment longer."""
@@ -39,9 +42,10 @@ class AckWaiters:
             _call_back(waiting.popleft()[1], None)
 
     def fail(self, error: KafkaError) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for _, callback in waiting:
-            _call_back(callback, error)
+        # One by one: the callback of a reached offset may be what fails the partition.
+        waiting = self._waiting
+        while waiting:
+            _call_back(waiting.popleft()[1], error)
 
 
 def _call_back(callback: AckCallback, error: KafkaError | None) -> None:

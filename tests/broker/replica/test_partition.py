@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.broker.log.disk import Disk
+from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.replica.partition import Partition
 from oncelog.broker.runtime.disk_pace import DiskPace
 from oncelog.broker.runtime.flusher import Flusher
 from oncelog.broker.runtime.waiters import FetchWaiter
-from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import build_batch, read_header
 from oncelog.protocol.records.record import Record
 
@@ -104,6 +104,10 @@ async def test_a_long_poll_does_not_count_what_it_could_read_before(partition: P
 
 
 class AlwaysOnLoop(DiskPace):
+    @property
+    def is_fast(self) -> bool:
+        return True
+
     def allows_loop(self) -> bool:
         return True
 
@@ -136,3 +140,34 @@ async def test_who_is_told_of_a_sync_may_close_the_segment_of_the_next_log(tmp_p
     flusher.close()
     for partition in (first, second):
         partition.log.close()
+
+
+async def test_nobody_else_is_called_back_by_who_syncs_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oncelog.broker.runtime.flusher.SLEPT_SECONDS", -1e9)
+    flusher = Flusher(AlwaysOnLoop(), AlwaysOnLoop())
+    partition = Partition("t", TOPIC_ID, 0, open_log(tmp_path, "t"), 0, flusher, True)
+    append(partition)
+    await flusher.drain()
+    append(partition)
+    assert partition.sync_now()
+    assert partition.log.high_watermark == 2
+    called: list[KafkaError | None] = []
+    append(partition)
+    partition.when_safe(3, called.append)
+    append(partition)
+    assert not partition.sync_now()
+    assert not called
+    await flusher.drain()
+    assert called == [None]
+    flusher.close()
+    partition.log.close()
+
+
+async def test_who_waits_for_an_offline_partition_is_told_soon(partition: Partition) -> None:
+    append(partition)
+    partition.failed(StorageError("the disk is gone"))
+    called: list[KafkaError | None] = []
+    partition.when_safe(1, called.append)
+    assert not called, "in the midst of what the caller does"
+    await asyncio.sleep(0)
+    assert [error and error.code for error in called] == [ErrorCode.KAFKA_STORAGE_ERROR]

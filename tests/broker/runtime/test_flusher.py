@@ -11,7 +11,14 @@ import pytest
 
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.runtime.disk_pace import DiskPace
-from oncelog.broker.runtime.flusher import LARGE_BYTES, PARTITIONS_AT_ONCE, SHORT_BYTES, Flusher
+from oncelog.broker.runtime.flusher import (
+    AT_ONCE_BYTES_MAX,
+    AT_ONCE_IN_A_ROW_MAX,
+    LARGE_BYTES,
+    PARTITIONS_AT_ONCE,
+    SHORT_BYTES,
+    Flusher,
+)
 
 
 class FakeTicket:
@@ -79,6 +86,10 @@ class FixedPace(DiskPace):
     def __init__(self, on_loop: bool) -> None:
         super().__init__()
         self._on_loop = on_loop
+
+    @property
+    def is_fast(self) -> bool:
+        return self._on_loop
 
     def allows_loop(self) -> bool:
         return self._on_loop
@@ -235,3 +246,136 @@ async def test_a_flush_that_lacked_descriptors_is_tried_again(
         await asyncio.sleep(0.001)
     assert (partition.log.runs, partition.flushed_count, neighbour.flushed_count) == (4, 1, 1)
     assert "fake-0 waits for a file descriptor" in caplog.text
+
+
+class LateClock:
+    """Instead of `time`: a loop that has worked `worked` and slept `slept` seconds since each sync."""
+
+    def __init__(self, worked: float, slept: float) -> None:
+        self._worked, self._slept = worked, slept
+        self._reads = 0
+
+    def perf_counter(self) -> float:
+        return self._reads * (self._worked + self._slept)
+
+    def thread_time(self) -> float:
+        self._reads += 1
+        return (self._reads - 1) * self._worked
+
+
+@pytest.fixture
+def asleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oncelog.broker.runtime.flusher.time", LateClock(worked=1e-4, slept=1e-3))
+
+
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oncelog.broker.runtime.flusher.time", LateClock(worked=1e-3, slept=0))
+
+
+def on_loop() -> Flusher:
+    return Flusher(FixedPace(on_loop=True), FixedPace(on_loop=True))
+
+
+async def test_a_lone_request_is_synced_at_once(asleep: None) -> None:
+    flusher, partition = on_loop(), FakePartition()
+    for count in range(1, 5):
+        flusher.mark_dirty(partition)
+        assert flusher.sync_now(partition)
+        assert (partition.log.runs, partition.flushed_count) == (count, count)
+    await flusher.drain()
+    assert partition.log.runs == 4, "nothing was left to be synced"
+
+
+async def test_requests_that_follow_without_a_pause_gather_for_a_round(busy: None) -> None:
+    flusher, partition = on_loop(), FakePartition()
+    at_once = [flusher.sync_now(FakePartition()) for _ in range(5)]
+    assert at_once == [True] * AT_ONCE_IN_A_ROW_MAX + [False] * (5 - AT_ONCE_IN_A_ROW_MAX)
+    flusher.mark_dirty(partition, awaited=True)
+    await flusher.drain()
+    assert not flusher.sync_now(partition), "nor directly after the round"
+
+
+async def test_the_second_in_a_row_is_another_log(busy: None) -> None:
+    flusher, partition = on_loop(), FakePartition()
+    assert flusher.sync_now(partition)
+    assert not flusher.sync_now(partition), "which is the next request, not the same one"
+    assert flusher.sync_now(FakePartition())
+
+
+async def test_who_is_told_of_a_round_belongs_to_a_crowd(asleep: None) -> None:
+    """What the round has waited for the disk is not sleep."""
+    flusher, partition = on_loop(), FakePartition()
+    at_once: list[bool] = []
+    partition.flushed = lambda: at_once.append(flusher.sync_now(FakePartition()))  # type: ignore[method-assign]
+    clock = LateClock(worked=1e-3, slept=0)
+    with pytest.MonkeyPatch.context() as patch:
+        partition.log.flush_tail = lambda: patch.setattr("oncelog.broker.runtime.flusher.time", clock)
+        flusher.mark_dirty(partition, awaited=True)
+        await flusher.drain()
+    assert at_once == [False]
+
+
+async def test_a_round_that_was_synced_at_once_says_nothing_of_the_disk(asleep: None) -> None:
+    class NotedPace(FixedPace):
+        def note(self, seconds: float, size_bytes: int) -> None:
+            notes.append(size_bytes)
+
+    notes: list[int] = []
+    flusher, partition = Flusher(NotedPace(on_loop=True)), FakePartition()
+    partition.log.unsynced_tail_bytes = 7
+    flusher.mark_dirty(partition, awaited=True)
+    assert flusher.sync_now(partition)
+    await flusher.drain()
+    await asyncio.sleep(0)
+    assert notes == [7]
+
+
+async def test_who_is_told_while_a_round_is_made_does_not_sync_within_it(asleep: None) -> None:
+    flusher = Flusher(FixedPace(on_loop=False), FixedPace(on_loop=False))
+    first, refused, last = FakePartition(), FakePartition(), FakePartition()
+    refused.log.refusal = StorageError("a sync failed")
+    at_once: list[bool] = []
+    refused.failed = lambda _: at_once.extend(map(flusher.sync_now, (first, last)))  # type: ignore[method-assign]
+    for partition in (first, refused, last):
+        flusher.mark_dirty(partition, awaited=True)
+    flusher._pace = flusher._pace_of_large = FixedPace(on_loop=True)
+    await flusher.drain()
+    flusher.close()
+    assert at_once == [False, False]
+    assert [partition.flushed_count for partition in (first, last)] == [1, 1]
+
+
+async def test_nothing_is_synced_at_once_beside_others(asleep: None) -> None:
+    flusher, partition, other = on_loop(), FakePartition(), FakePartition()
+    flusher.mark_dirty(other, awaited=True)
+    assert not flusher.sync_now(partition)
+    assert flusher.sync_now(other), "which is alone"
+    await flusher.drain()
+    assert (other.flushed_count, partition.flushed_count) == (1, 0)
+
+
+@pytest.mark.parametrize("tail_bytes", [-1, AT_ONCE_BYTES_MAX + 1])
+async def test_only_a_short_tail_is_synced_at_once(asleep: None, tail_bytes: int) -> None:
+    flusher, partition = on_loop(), FakePartition()
+    partition.log.unsynced_tail_bytes = tail_bytes
+    assert not flusher.sync_now(partition)
+
+
+async def test_a_slow_disk_is_left_to_threads(asleep: None) -> None:
+    flusher, partition = Flusher(FixedPace(on_loop=False)), FakePartition()
+    assert not flusher.sync_now(partition)
+    partition.log.gate.clear()
+    flusher.mark_dirty(partition, awaited=True)
+    await asyncio.sleep(0)
+    assert not flusher.sync_now(FakePartition()), "while a round is under way"
+    partition.log.gate.set()
+    await flusher.drain()
+    flusher.close()
+
+
+async def test_a_sync_at_once_that_fails_concerns_its_partition(asleep: None) -> None:
+    flusher, partition = on_loop(), FakePartition()
+    partition.log.failure = StorageError("the disk is gone")
+    assert not flusher.sync_now(partition)
+    assert [str(error) for error in partition.failures] == ["the disk is gone"]
