@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -73,7 +74,15 @@ def test_a_reader_that_goes_away_ends_it_quietly(run: Run, topic: str, environme
         assert process.wait() == 0
 
 
-def test_ctrl_c_ends_it_quietly(run: Run, topic: str, environment: dict[str, str]) -> None:
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A shell has its background jobs ignore SIGINT, and so would what we start."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+def test_ctrl_c_ends_it_quietly(run: Run, topic: str, environment: dict[str, str], interruptible: None) -> None:
     run("produce", topic, stdin=b"ready\n")
     process = subprocess.Popen(
         command("consume", topic), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
