@@ -170,7 +170,7 @@ def oncelog_then_kafka() -> Json:
         kafka.stop()
         with filled_by_oncelog(Path(directory), address) as workload:
             for topic in [*topics(), "__consumer_offsets", "__transaction_state"]:
-                _take_over(Path(directory, f"{topic}-0"), kafka.data_dir / f"{topic}-0")
+                take_over(Path(directory, f"{topic}-0"), kafka.data_dir / f"{topic}-0")
             kafka.start()
             workload.end_transactions()
             return _look(address)
@@ -208,7 +208,7 @@ def _oncelog_on(directory: Path, address: str) -> Broker:
     return Broker(SETTINGS | FEW_PARTITIONS, subprocess=True, data_dir=directory, port=port)
 
 
-def _take_over(source: Path, target: Path) -> None:
+def take_over(source: Path, target: Path) -> None:
     """Everything but the id that the controller gave to the topic."""
     for path in target.iterdir():
         if path.name != "partition.metadata":

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from conformance.files.checks import take_over
 from conformance.reference.kafka import ApacheKafka
 from conformance.reference.tools import run_tool
 from oncelog.testing import Broker
@@ -139,21 +140,11 @@ def test_we_open_and_continue_a_directory_that_kafka_wrote(java: None, tmp_path:
             assert consume(broker.bootstrap_servers, codec, COUNT + 1)[-1][:2] == (COUNT, b"more")
 
 
-def replace_partition(theirs: Path, ours: Path) -> None:
-    """Topics of Kafka live in its controller's log, so it is given ours under a topic that it knows."""
-    for path in theirs.iterdir():
-        if path.name != "partition.metadata":
-            path.unlink()
-    for path in ours.iterdir():
-        if path.name != "partition.metadata":
-            shutil.copy(path, theirs)
-
-
 def test_kafka_opens_a_directory_that_we_wrote(written_by_oncelog: Path) -> None:
     with ApacheKafka() as kafka:
         create(kafka.bootstrap_servers, "zstd", **{"segment.bytes": "1048576"})
         kafka.stop()
-        replace_partition(kafka.data_dir / "zstd-0", written_by_oncelog / "zstd-0")
+        take_over(written_by_oncelog / "zstd-0", kafka.data_dir / "zstd-0")
         kafka.start()
         found = consume(kafka.bootstrap_servers, "zstd", COUNT)
         assert [offset for offset, *_ in found] == list(range(COUNT))
@@ -174,7 +165,7 @@ def test_kafka_recovers_what_we_left_when_we_were_killed(java: None, tmp_path: P
         create(kafka.bootstrap_servers, "small")
         produce(kafka.bootstrap_servers, "small", [b"to be replaced"])
         kafka.kill()
-        replace_partition(kafka.data_dir / "small-0", tmp_path / "ours" / "small-0")
+        take_over(tmp_path / "ours" / "small-0", kafka.data_dir / "small-0")
         kafka.start()
         produce(kafka.bootstrap_servers, "small", [b"more"])
         found = consume(kafka.bootstrap_servers, "small", 4)

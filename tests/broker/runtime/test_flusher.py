@@ -332,14 +332,13 @@ async def test_a_round_that_was_synced_at_once_says_nothing_of_the_disk(asleep: 
 
 
 async def test_who_is_told_while_a_round_is_made_does_not_sync_within_it(asleep: None) -> None:
-    flusher = Flusher(FixedPace(on_loop=False), FixedPace(on_loop=False))
+    flusher = on_loop()
     first, refused, last = FakePartition(), FakePartition(), FakePartition()
     refused.log.refusal = StorageError("a sync failed")
     at_once: list[bool] = []
     refused.failed = lambda _: at_once.extend(map(flusher.sync_now, (first, last)))  # type: ignore[method-assign]
     for partition in (first, refused, last):
         flusher.mark_dirty(partition, awaited=True)
-    flusher._pace = flusher._pace_of_large = FixedPace(on_loop=True)
     await flusher.drain()
     flusher.close()
     assert at_once == [False, False]
