@@ -2,9 +2,9 @@
 
 A partition that was appended to is marked dirty. While a round runs, further appends gather for the next one,
 so under load the number of fsyncs adapts itself to what the disk can do, and every ack waits for at most two
-rounds. What nobody waits for (acks=1, the record that a transaction is complete) is put off for a moment, since
-it would keep what somebody waits for out of the round. A partition's high watermark moves only over records that
-a round has made durable.
+rounds. What nobody waits for (acks=1, the record that a transaction is complete) is put off for a moment: it would
+keep what somebody waits for out of the round, and may be synced with the next records of its log. A partition's
+high watermark moves only over records that a round has made durable.
 
 Threads do the syncing, so that the event loop does not wait for a disk that takes its time. But to hand a sync to a
 thread and to be woken by it takes as long as the sync itself where the disk is fast. So a round of one or two logs
@@ -18,6 +18,7 @@ import asyncio
 import logging
 import time
 from collections import deque
+from itertools import takewhile
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Protocol
@@ -37,6 +38,8 @@ THREADS_MAX = 8
 """More than cores, because the disk takes together what is synced at the same time: 64 files take 8 threads a quarter
 less time than 4."""
 PUT_OFF_SECONDS = 0.005
+TIMER_SECONDS = 0.001
+"""How exact the timers of an event loop are: what is due so soon would have it turn without a pause."""
 SHORT_BYTES = 2 * 1024 * 1024
 """One or two requests' records: more of them are left to threads."""
 LARGE_BYTES = 256 * 1024
@@ -72,7 +75,8 @@ class Flusher:
     def __init__(self, pace: DiskPace | None = None, pace_of_large: DiskPace | None = None) -> None:
         self._pace = pace or DiskPace()
         self._pace_of_large = pace_of_large or DiskPace()
-        self._put_off: dict[Flushed, None] = {}
+        self._put_off: dict[Flushed, float] = {}
+        """Until when each may wait for somebody else's round, the first first."""
         self._awaited: dict[Flushed, None] = {}
         self._under_way_count = 0
         self._scheduled = False
@@ -97,10 +101,10 @@ class Flusher:
             self._awaited[partition] = None
             self._schedule()
         elif partition not in self._awaited:
-            self._put_off[partition] = None
+            loop = asyncio.get_running_loop()
+            self._put_off.setdefault(partition, loop.time() + PUT_OFF_SECONDS)
             if self._put_off_timer is None:
-                loop = asyncio.get_running_loop()
-                self._put_off_timer = loop.call_later(PUT_OFF_SECONDS, self._hurry_all)
+                self._put_off_timer = loop.call_later(PUT_OFF_SECONDS, self._hurry_due)
 
     def hurry(self, partition: Flushed) -> None:
         """Somebody waits for a partition now; nothing happens if it is not dirty."""
@@ -160,14 +164,20 @@ class Flusher:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._begin_round)
 
-    def _hurry_all(self) -> None:
-        if self._put_off_timer is not None:
-            self._put_off_timer.cancel()
-            self._put_off_timer = None
+    def _hurry_due(self) -> None:
+        """Those that have waited long enough. What was put off later may still be part of somebody's round."""
+        loop = asyncio.get_running_loop()
+        now = loop.time() + TIMER_SECONDS
+        due = list(takewhile(lambda partition: self._put_off[partition] <= now, self._put_off))
+        for partition in due:
+            self.mark_dirty(partition, awaited=True)
+        self._put_off_timer = None
         if self._put_off:
-            self._awaited |= self._put_off
-            self._put_off.clear()
-            self._schedule()
+            self._put_off_timer = loop.call_at(next(iter(self._put_off.values())), self._hurry_due)
+
+    def _hurry_all(self) -> None:
+        for partition in list(self._put_off):
+            self.mark_dirty(partition, awaited=True)
 
     def _begin_round(self) -> None:
         """Sync the partitions at the same time; each moves on as soon as its own sync is done."""

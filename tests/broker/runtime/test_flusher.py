@@ -184,6 +184,23 @@ async def test_what_nobody_waits_for_stays_out_of_the_way(flusher: Flusher) -> N
         await asyncio.sleep(0)
 
 
+async def test_each_is_put_off_from_when_it_was_marked(flusher: Flusher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was synced with what somebody waited for, and marked again, does not come due with its first mark."""
+    first, second = FakePartition(), FakePartition()
+    flusher.mark_dirty(second)
+    flusher.mark_dirty(first)
+    flusher.hurry(second)
+    while not second.flushed_count:
+        await asyncio.sleep(0)
+    monkeypatch.setattr("oncelog.broker.runtime.flusher.PUT_OFF_SECONDS", 1e6)
+    flusher.mark_dirty(second)
+    while not first.flushed_count:
+        await asyncio.sleep(0)
+    assert second.flushed_count == 1
+    await flusher.drain()
+    assert second.flushed_count == 2
+
+
 async def test_who_begins_to_wait_is_served_at_once(flusher: Flusher, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oncelog.broker.runtime.flusher.PUT_OFF_SECONDS", 1e6)
     partition, clean = FakePartition(), FakePartition()
