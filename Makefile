@@ -6,6 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+UNTIMED := --timeout=0 -o faulthandler_timeout=0
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev bytecode run test check format fuzz soak demo pipeline-soak pipeline-measure conformance bench \
@@ -25,7 +26,7 @@ bytecode: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt hatch_build.py oncelog/protocol/_codec.c oncelog/protocol/records/_native.c
 	@test -n "$(PYTHON)" || { echo "oncelog needs Python 3.11 or later: install it, or set PYTHON=/path" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[regex]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	@touch $@
 
 $(STAMP)-dev: $(STAMP)
@@ -59,15 +60,16 @@ format: setup-dev ## Bring the code into shape
 	$(BIN)/ruff format
 
 fuzz: setup-dev ## Fuzz the decoders and a live broker for long (FUZZ_SECONDS=600)
-	ONCELOG_FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/pytest -m fuzz --timeout=0
-	$(BIN)/pytest tests/protocol --hypothesis-profile=fuzz --timeout=0
+	ONCELOG_FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/pytest -m fuzz $(UNTIMED)
+	ONCELOG_ELEMENTS=100000 $(BIN)/pytest tests/bad_input/test_large_requests.py $(UNTIMED)
+	$(BIN)/pytest tests/protocol --hypothesis-profile=fuzz $(UNTIMED)
 
 soak: setup-dev ## The long forms of what kills, delays and repeats: about an hour
 	@sh conformance/reference/ensure_java.sh
 	ONCELOG_SOAK=1 ONCELOG_KILLS=$${ONCELOG_KILLS:-100} ONCELOG_LATE_ENDS=$${ONCELOG_LATE_ENDS:-10000} \
 		ONCELOG_STREAMS_KILLS=$${ONCELOG_STREAMS_KILLS:-30} ONCELOG_STRACE_STRIDE=$${ONCELOG_STRACE_STRIDE:-1} \
 		ONCELOG_SOAK_SECONDS=$${ONCELOG_SOAK_SECONDS:-600} \
-		$(BIN)/pytest -m soak -p no:randomly --timeout=0
+		$(BIN)/pytest -m soak -p no:randomly $(UNTIMED)
 
 demo: $(STAMP)-pipeline ## Exactly-once through Spark under kills, beside Spark's own sink; prints where the report is
 	@sh conformance/reference/ensure_java.sh
@@ -76,7 +78,7 @@ demo: $(STAMP)-pipeline ## Exactly-once through Spark under kills, beside Spark'
 pipeline-soak: $(STAMP)-pipeline ## The Spark pipeline killed again and again, on both brokers (PIPELINE_RUNS=30)
 	@sh conformance/reference/ensure_java.sh
 	ONCELOG_PIPELINE_RUNS=$${PIPELINE_RUNS:-30} ONCELOG_PIPELINE_BROKERS=oncelog,apache \
-		$(BIN)/pytest tests/spark tests/pipeline -v -p no:randomly
+		$(BIN)/pytest tests/spark tests/pipeline -v -p no:randomly -o faulthandler_timeout=0
 
 pipeline-measure: $(STAMP)-pipeline ## Rows per second of the exactly-once sink beside Spark's own, for docs/spark.md
 	@sh conformance/reference/ensure_java.sh

@@ -48,7 +48,7 @@ def test_wheel_with_the_extension_names_its_platform(
     assert build_data["artifacts"] == binaries
     assert build_data["tag"].startswith("cp311-abi3-")
     assert not build_data["pure_python"]
-    for binary, content in zip(binaries, ("Plan", "scan_records"), strict=True):
+    for binary, content in zip(binaries, ("Plan", "RecordScanner"), strict=True):
         spec = importlib.util.spec_from_file_location(Path(binary).name.partition(".")[0], tmp_path / binary)
         assert spec
         assert spec.loader

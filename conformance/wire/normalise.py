@@ -2,7 +2,7 @@
 
 Ids that a broker makes up become the name of what they stand for, or a number in the order of their appearance;
 times of this run become one word; lists whose elements have an identity become objects, since no client relies on
-the order in which a broker happens to walk its tables.
+the order in which a broker happens to walk its tables. Where the order is that of the request, it stands beside them.
 """
 
 from __future__ import annotations
@@ -41,11 +41,22 @@ IDENTITIES = (
     "partition",
     "node_id",
     "broker_id",
+    "replica_id",
+    "user",
     "entity_type",
     "feature",
     "topic_id",
 )
 ORDERED = {"aborted_transactions", "synonyms"}
+IN_ORDER_OF_REQUEST = {
+    "FetchableTopicResponse",
+    "PartitionData",
+    "OffsetFetchResponseTopic",
+    "OffsetFetchResponseTopics",
+    "OffsetFetchResponsePartition",
+    "OffsetFetchResponsePartitions",
+}
+ORDER = "(order)"
 _GENERATED_MEMBER = re.compile(r"(.*?)-?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-Za-z0-9_-]{22})")
 _A_DAY_MS = 24 * 3600 * 1000
 
@@ -126,7 +137,7 @@ def _list(name: str, kind: FieldType, values: list[Any], version: int, names: Na
     if identity is None:
         return sorted((_field(name, kind, value, version, names) for value in values), key=repr)
     # Numbers for ids are given on the way, so that the way must be the same on every broker.
-    values = sorted(values, key=lambda value: str(getattr(value, identity)))
+    given, values = values, sorted(values, key=lambda value: str(getattr(value, identity)))
     items = [_field(name, kind, value, version, names) for value in values]
     named: dict[str, Json] = {}
     for item in items:
@@ -137,6 +148,9 @@ def _list(name: str, kind: FieldType, values: list[Any], version: int, names: Na
         while label in named:
             label += " again"
         named[label] = item
+    if kind.struct.__name__ in IN_ORDER_OF_REQUEST and len(given) > 1:
+        identity_type = next(field.type for field in kind.struct.fields() if field.name == identity)
+        named[ORDER] = [_field(identity, identity_type, getattr(value, identity), version, names) for value in given]
     return named
 
 

@@ -18,6 +18,7 @@ from oncelog.broker.config.checks import connection_overrides
 from oncelog.broker.config.listeners import Listeners, resolve_listeners
 from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.log_manager import LogManager
+from oncelog.broker.log.page_cache import ensure_on_device
 from oncelog.broker.metadata.sqlite import SqliteStore
 from oncelog.broker.replica.manager import ReplicaManager
 from oncelog.broker.runtime.adoption import adopt_logs
@@ -27,12 +28,22 @@ from oncelog.broker.runtime.fetch_sessions import FetchSessions
 from oncelog.broker.runtime.flusher import Flusher
 from oncelog.broker.runtime.groups import forget_missing_topics, make_group_host
 from oncelog.broker.runtime.housekeeping import Housekeeping
+from oncelog.broker.runtime.identity import (
+    Identity,
+    check_metadata,
+    check_node_id,
+    note_cluster_id,
+    read_identity,
+    write_identity,
+)
+from oncelog.broker.runtime.loop_watch import LoopWatch
 from oncelog.broker.runtime.metadata import MetadataRuntime
 from oncelog.broker.runtime.producer_ids import ProducerIdAllocator
 from oncelog.broker.runtime.quotas import Quotas
 from oncelog.broker.runtime.registration import register_broker
 from oncelog.broker.runtime.services import Services
-from oncelog.broker.runtime.strays import set_strays_aside
+from oncelog.broker.runtime.strays import report_ignored, set_strays_aside
+from oncelog.broker.runtime.topics import create_initial_topics
 from oncelog.broker.runtime.transactions import make_transaction_host
 from oncelog.broker.runtime.txn_markers import MarkerWriter
 from oncelog.broker.server.dispatch import Dispatcher
@@ -58,7 +69,8 @@ class BrokerApp:
         self.config = config
         self.addresses: Listeners = resolve_listeners(config)
         self._disk = disk or Disk()
-        self._clock = clock or Clock()
+        self.loop_watch = LoopWatch()
+        self._clock = clock or Clock(self.loop_watch.served_seconds)
         self._flusher = Flusher()
         self._housekeeping: Housekeeping | None = None
         self._connection_limits = ConnectionLimits(*_connection_settings(config))
@@ -70,6 +82,9 @@ class BrokerApp:
         self._loading: list[asyncio.Task[None]] = []
         self.stopping = asyncio.Event()
         """Set when the broker has to stop by itself."""
+        self.failure: str | None = None
+        """Why it had to."""
+        self._closed_cleanly = False
 
     @property
     def services(self) -> Services:
@@ -101,25 +116,31 @@ class BrokerApp:
             raise
 
     async def stop(self) -> None:
-        start_ms = self._clock.steady_ms()
+        started = self._clock.monotonic()
         failures = await self._stop_all()
         for failure in failures:
             known = isinstance(failure, StorageError | OSError)
             logger.error("while stopping: %s", failure, exc_info=None if known else failure)
         if failures:
             raise failures[0]
-        logger.info("stopped in %d ms; everything is on disk", self._clock.steady_ms() - start_ms)
+        duration_ms = (self._clock.monotonic() - started) * 1000
+        if self._closed_cleanly:
+            logger.info("stopped in %d ms; everything is on disk", duration_ms)
+        else:
+            logger.warning("stopped in %d ms; the next start has to recover the logs", duration_ms)
 
     async def _stop_all(self) -> list[Exception]:
         """Every step is taken even if one before it failed, since the last ones make the data durable."""
         steps = (
             self._stop_listeners,
+            self._stop_cpu_workers,
             self._stop_housekeeping,
             self._stop_coordinators,
             self._stop_flusher,
             self._stop_services,
             self._close_logs,
             self._close_store,
+            self._stop_loop_watch,
         )
         failures = []
         for step in steps:
@@ -132,6 +153,10 @@ class BrokerApp:
     async def _stop_listeners(self) -> None:
         for listener in self._listeners:
             await listener.stop()
+
+    async def _stop_cpu_workers(self) -> None:
+        if self._services:
+            self._services.cpu_workers.close()
 
     async def _stop_housekeeping(self) -> None:
         if self._housekeeping:
@@ -159,18 +184,25 @@ class BrokerApp:
         """Most of the time goes into syncs, which the system carries out for several logs together."""
         if self._logs:
             with ThreadPoolExecutor(_CLOSING_THREADS_MAX, "oncelog-close") as threads:
-                self._logs.close(map_logs=threads.map)
+                self._closed_cleanly = self._logs.close(map_logs=threads.map)
 
     async def _close_store(self) -> None:
         if self._store:
             await self._store.close()
+
+    async def _stop_loop_watch(self) -> None:
+        self.loop_watch.stop()
 
     async def _start(self) -> None:
         config = self.config
         directory = config.data_dir
         self._make_private(directory)
         self._logs = logs = LogManager.open(directory, self._log_config, self._disk, open_files_max=self._share_files())
-        self._store = await SqliteStore.open(os.path.join(directory, METADATA_FILE))
+        identity = read_identity(logs)
+        check_node_id(identity, config.node_id, logs)
+        metadata_path = os.path.join(logs.root, METADATA_FILE)
+        _ensure_on_device(metadata_path)
+        self._store = await SqliteStore.open(metadata_path)
         metadata = MetadataRuntime(self._store, self._metadata_lost)
         self._services = services = Services(
             broker_id=config.node_id,
@@ -192,10 +224,16 @@ class BrokerApp:
         )
         metadata.subscribe(self._image_changed)
         await metadata.start()
-        await adopt_logs(metadata, logs, config, self._clock)
+        check_metadata(metadata.image, identity, config.node_id, metadata_path)
+        await adopt_logs(metadata, logs, identity, config, self._clock)
+        if identity is None or not identity.cluster_id:
+            write_identity(logs, Identity(config.node_id, metadata.image.cluster_id))
+        note_cluster_id(config.initial.cluster_id, metadata.image)
         metadata.subscribe(note_changes)
         self._recover(logs)
         set_strays_aside(metadata.image, logs)
+        report_ignored(metadata.image, logs)
+        self.loop_watch.start()
         self._start_coordinators(services)
         dispatcher = self.make_dispatcher(services)
         memory = FrameMemory(config.int("queued.max.request.bytes"))
@@ -208,10 +246,12 @@ class BrokerApp:
                 idle_ms_max=config.int("connections.max.idle.ms"),
                 backlog=config.int("socket.listen.backlog.size"),
                 send_buffer_bytes=config.int("socket.send.buffer.bytes"),
+                monotonic=self.loop_watch.served_until_tick,
             )
             self._listeners.append(listener)
             await listener.bind()
         await register_broker(metadata, config, self.advertised)
+        await create_initial_topics(services)
         for listener in self._listeners:
             await listener.serve()
         self._housekeeping = Housekeeping(services, self._flusher)
@@ -254,14 +294,14 @@ class BrokerApp:
     def _recover(self, logs: LogManager) -> None:
         """After a crash, bring every log back to what is certain before anyone is served."""
         count = 0
-        start_ms = self._clock.steady_ms()
-        for topic, index in logs.recover(self._clock.now_ms()):
+        started = self._clock.monotonic()
+        for topic, index in logs.recover(self._clock.wall_ms()):
             count += 1
             failure = logs.failures.get((topic, index))
             if failure:
                 logger.error("%s-%d stays offline: %s", topic, index, failure)
         if count:
-            duration_ms = self._clock.steady_ms() - start_ms
+            duration_ms = (self._clock.monotonic() - started) * 1000
             logger.info("there was no clean stop: %d partitions were checked in %d ms", count, duration_ms)
 
     def _log_config(self, topic: str) -> LogConfig:
@@ -281,7 +321,8 @@ class BrokerApp:
 
     def _metadata_lost(self, error: Exception) -> None:
         """Without metadata nothing can be decided: stop rather than serve what may be stale."""
-        logger.critical("the broker stops: it lost its metadata: %s", error)
+        self.failure = f"it lost its metadata: {error}"
+        logger.critical("the broker stops: %s", self.failure)
         self.stopping.set()
 
     def _image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
@@ -302,6 +343,17 @@ class BrokerApp:
 
     def _with_port(self, address: ListenerAddress, listener: Listener) -> tuple[str, int]:
         return address.host, address.port or listener.port
+
+
+def _ensure_on_device(metadata_path: str) -> None:
+    """What SQLite is about to read must not be lost after it has built on it. It uses the disk by itself."""
+    disk = Disk()
+    try:
+        for suffix in ("", "-wal", "-journal"):
+            if disk.exists(metadata_path + suffix):
+                ensure_on_device(disk, metadata_path + suffix)
+    except OSError as error:
+        raise StorageError(f"metadata store {metadata_path} cannot be made durable: {error}") from error
 
 
 def _connection_settings(config: BrokerConfig) -> tuple[int, int, dict[str, int], int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,16 +10,14 @@ import typer
 
 from oncelog.broker.log.disk import StorageError
 from oncelog.cli.output import print_json
+from oncelog.cli.streams import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, complain
 from oncelog.client.addresses import parse_addresses
 from oncelog.client.cluster import Cluster
-from oncelog.client.errors import ClientError, UnknownTopic
+from oncelog.client.errors import ClientError, DamagedBatch, UnknownPartition, UnknownTopic
 from oncelog.client.security.file import read_security
-from oncelog.protocol.errors import KafkaError, ProtocolError
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 
-EXIT_OK = 0
-EXIT_FAILURE = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
+_LISTED_BY = {ErrorCode.GROUP_ID_NOT_FOUND: "groups", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "txns"}
 
 # Typer carries its own copy of click since 0.2x and used the installed one before; both have this base.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -71,15 +67,6 @@ def open_cluster(bootstrap: str, command_config: Path | None) -> Cluster:
         raise InputError(str(error)) from None
 
 
-def new_app(help: str) -> typer.Typer:
-    return typer.Typer(
-        help=help,
-        add_completion=False,
-        rich_markup_mode="markdown",
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-
-
 def run_app(app: typer.Typer, verb: str, argv: list[str]) -> int:
     """Runs a verb; every failure that is not our bug becomes one line on stderr and an exit code."""
     command = typer.main.get_command(app)
@@ -87,7 +74,6 @@ def run_app(app: typer.Typer, verb: str, argv: list[str]) -> int:
         # Not `command.main`, which ends the process by itself when stdout is closed.
         with command.make_context(f"oncelog {verb}", list(argv)) as context:
             result = command.invoke(context)
-        sys.stdout.flush()
     except typer.Exit as ended:
         return ended.exit_code
     except _UsageError as error:
@@ -96,23 +82,31 @@ def run_app(app: typer.Typer, verb: str, argv: list[str]) -> int:
     except InputError as error:
         complain(str(error), verb)
         return EXIT_USAGE
+    except UnicodeEncodeError as error:
+        complain(f"{error.object!a} is not UTF-8; names in Kafka are", verb)
+        return EXIT_USAGE
     except (ClientError, KafkaError, ProtocolError, StorageError) as error:
-        complain(str(error), verb)
+        complain(explain(error), verb)
         return EXIT_FAILURE
-    except BrokenPipeError:
-        _forget_stdout()
-        return EXIT_OK
     except OSError as error:
-        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error), verb)
+        if not error.filename:
+            raise
+        complain(f"{error.filename}: {error.strerror}", verb)
         return EXIT_FAILURE
-    except (KeyboardInterrupt, typer.Abort):
+    except typer.Abort:
         return EXIT_INTERRUPTED
     return result if isinstance(result, int) else EXIT_OK
 
 
-def complain(message: str, verb: str) -> None:
-    line = " ".join(message.split())
-    print(f"oncelog {verb}: {line}", file=sys.stderr)
+def explain(error: Exception) -> str:
+    """The error with what to do about it, where the command line can help."""
+    if isinstance(error, UnknownTopic) and not isinstance(error, UnknownPartition):
+        return f"{error}; oncelog topics list shows those that exist"
+    if isinstance(error, KafkaError) and error.code in _LISTED_BY:
+        return f"{error}; oncelog {_LISTED_BY[error.code]} list shows those that exist"
+    if isinstance(error, DamagedBatch):
+        return f"{error}; to go on behind them: -p {error.partition} -o {error.last_offset + 1}"
+    return str(error)
 
 
 def delete_each(names: Sequence[str], delete: Callable[[str], None], *, kind: str, json: bool) -> None:
@@ -122,7 +116,7 @@ def delete_each(names: Sequence[str], delete: Callable[[str], None], *, kind: st
         try:
             delete(name)
         except (KafkaError, UnknownTopic) as error:
-            complain(str(error), f"{kind}s")
+            complain(explain(error), f"{kind}s")
         else:
             deleted.append(name)
             if not json:
@@ -137,9 +131,5 @@ def _usage_line(error: Exception, verb: str) -> str:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else f"oncelog {verb}"
     message = str(getattr(error, "format_message", error.__str__)()).rstrip(".")
+    message = message.removeprefix("Invalid value: ")
     return f"{message}; see {path} --help"
-
-
-def _forget_stdout() -> None:
-    """The reader went away, as `head` does; the interpreter must not complain when it flushes at the end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,13 +10,14 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, CommandConfig, new_app, open_cluster, run_app
+from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, CommandConfig, open_cluster, run_app
+from oncelog.cli.help import App
 from oncelog.cli.json_records import to_json
 from oncelog.cli.record_format import FormatError, compile_format
 from oncelog.client.consumer import ConsumedRecord, Consumer, Start
 from oncelog.client.offsets import Isolation
 
-app = new_app("")
+app = App("")
 
 FORMAT_DEFAULT = r"%v\n"
 
@@ -40,7 +41,7 @@ def run(argv: list[str]) -> int:
 
 @app.command()
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
     offset: Annotated[
         str,
         typer.Option(
@@ -52,9 +53,11 @@ def consume(
         ),
     ] = "beginning",
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="Default: all; repeatable.")
+        list[int] | None, typer.Option("--partition", "-p", metavar="N", min=0, help="Only this one; repeatable.")
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", "-c", min=1, help="Stop after this many records.")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-c", metavar="N", min=1, help="Stop after this many records.")
+    ] = None,
     exit_at_end: Annotated[
         bool, typer.Option("--exit", "-e", help="Stop at the end instead of waiting for more.")
     ] = False,
@@ -63,13 +66,19 @@ def consume(
         typer.Option(
             "--format",
             "-f",
+            metavar="FORMAT",
             help="%t topic, %p partition, %o offset, %k key, %v or %s value, %T timestamp, %h headers, "
             "%K and %S size of key and value (-1: null), %% percent; \\n \\t \\xNN.",
         ),
     ] = FORMAT_DEFAULT,
     json: Annotated[bool, typer.Option("--json", help="Print an object per record.")] = False,
     isolation: Annotated[
-        IsolationName, typer.Option("--isolation", help="Whether to wait for transactions to commit.")
+        IsolationName,
+        typer.Option(
+            "--isolation",
+            metavar="LEVEL",
+            help="read_committed, or read_uncommitted to see what open and aborted transactions wrote.",
+        ),
     ] = IsolationName.committed,
     unbuffered: Annotated[bool, typer.Option("--unbuffered", "-u", help="Write each record by itself.")] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
@@ -77,8 +86,10 @@ def consume(
 ) -> None:
     """Print the records of a topic and wait for more, until Ctrl-C.
 
-    Examples: `oncelog consume orders -e` · `oncelog consume orders -o -10 -f '%p/%o %k=%v\\n'` ·
-    `oncelog consume orders --json -e | jq .value`
+    Examples:
+      oncelog consume orders -e
+      oncelog consume orders -o -10 -f '%p/%o %k=%v\\n'
+      oncelog consume orders --json -e | jq .value
     """
     if json and format != FORMAT_DEFAULT:
         raise typer.BadParameter("--json is a format of its own; it does not go with -f")

@@ -10,12 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from oncelog.cli.app import EXIT_FAILURE, EXIT_OK, InputError, new_app, run_app
+from oncelog.cli.app import InputError, run_app
+from oncelog.cli.help import App
 from oncelog.cli.json_records import show_bytes, show_name
+from oncelog.cli.streams import EXIT_FAILURE, EXIT_OK
 from oncelog.inspect.directories import is_partition
 from oncelog.inspect.dump import Row, UnknownFile, dump_file, is_known
 
-app = new_app("")
+app = App("")
 
 _SHOWN_CHARACTERS_MAX = 100
 
@@ -28,12 +30,12 @@ def run(argv: list[str]) -> int:
 def dump_log(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE|DIR...", help="Files, partition directories or data directories."),
+        typer.Argument(metavar="FILE|DIR", help="Files, partition directories or data directories."),
     ],
     records: Annotated[bool, typer.Option("--records", "-r", help="Also the records of each batch.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print an object per line.")] = False,
 ) -> int:
-    """Print what is in `.log`, `.index`, `.timeindex`, `.txnindex`, `.snapshot` and checkpoint files.
+    """Print what is in .log, .index, .timeindex, .txnindex, .snapshot and checkpoint files.
 
     Reads files of Oncelog and of Apache Kafka. Exit code 1 if a file is damaged; see also verify-log.
     """

@@ -15,17 +15,17 @@ from oncelog.cli.app import (
     CommandConfig,
     Json,
     delete_each,
-    new_app,
     open_cluster,
     run_app,
 )
+from oncelog.cli.help import App
 from oncelog.cli.output import count_text, print_json
 from oncelog.cli.tables import print_table
 from oncelog.client.cluster import Cluster, TopicPartition
 from oncelog.client.groups import GroupAdmin, GroupDescription, GroupPosition
 from oncelog.client.offsets import EARLIEST, LATEST
 
-app = new_app("List, describe, reset and delete consumer groups.")
+app = App("List, describe, reset and delete consumer groups.")
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group.")]
 
@@ -95,10 +95,11 @@ def reset(
         raise typer.BadParameter("give either --to or --by")
     with open_cluster(bootstrap, command_config) as cluster:
         admin = GroupAdmin(cluster)
+        admin.check_inactive(group)
         committed = admin.committed(group)
         partitions = _partitions(cluster, topic) if topic else sorted(committed)
         if not partitions:
-            raise typer.BadParameter(f"{group} has no offsets; name the topics with --topic")
+            raise typer.BadParameter(f"group {group!r} has no committed offsets; name the topics with --topic")
         planned = _plan(admin, partitions, committed, to, by)
         if execute:
             admin.commit(group, planned)
@@ -124,7 +125,7 @@ def reset(
 
 @app.command()
 def delete(
-    groups: Annotated[list[str], typer.Argument(metavar="GROUP...", help="The groups.")],
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP", help="The groups.")],
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     command_config: CommandConfig = None,
     json: Json = False,
@@ -166,7 +167,7 @@ def _plan(
     duration = _DURATION.fullmatch(by)
     if duration:
         back_ms = int(duration[1]) * _UNIT_MS[duration[2]]
-        return admin.plan_reset(partitions, int(time.time() * 1000) - back_ms)
+        return admin.plan_reset(partitions, max(0, int(time.time() * 1000) - back_ms))
     try:
         shift = int(by)
     except ValueError:
@@ -180,11 +181,12 @@ def _plan(
 def _timestamp(text: str) -> int:
     if text in ("earliest", "latest"):
         return EARLIEST if text == "earliest" else LATEST
-    if text.startswith("@") and text[1:].isdecimal():
+    if text.startswith("@") and text[1:].isdecimal() and int(text[1:]) < 2**63:
         return int(text[1:])
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
+        # Negative times have meanings of their own in Kafka's protocol.
+        return max(0, int(datetime.fromisoformat(text).timestamp() * 1000))
+    except (ValueError, OverflowError):
         raise typer.BadParameter(f"{text!r} is not earliest, latest, an offset or a time") from None
 
 

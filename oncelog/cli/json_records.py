@@ -15,13 +15,16 @@ from oncelog.client.consumer import ConsumedRecord
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.records.batch import TimestampType
 
+PARTITION_MAX = 2**31 - 1
+TIMESTAMP_MAX = 2**63 - 1
+
 _FIELDS = {
     "key",
     "value",
     "headers",
     "partition",
     "timestamp",
-    # What consume writes beside them is read and has no effect.
+    # What consume writes beside them; only the offset has an effect.
     "topic",
     "offset",
     "timestamp_type",
@@ -51,25 +54,34 @@ def to_json(topic: str, consumed: ConsumedRecord) -> bytes:
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def from_json(line: bytes) -> OutgoingRecord:
-    """Raises ValueError with what is wrong."""
+def from_json(line: bytes, partition_count: int) -> OutgoingRecord:
+    """Raises ValueError with what is wrong.
+
+    A record with an offset was written by consume. It keeps its partition, modulo the partitions that there are:
+    records that were in one partition stay together and in order, also in a topic with fewer of them.
+    """
     try:
         data = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} (column {error.colno})") from None
     except UnicodeDecodeError:
         raise ValueError("not JSON: it is not UTF-8") from None
+    except RecursionError:
+        raise ValueError("not a record: its lists or objects are nested too deeply") from None
     if not isinstance(data, dict):
         raise ValueError("not a JSON object")
     unknown = sorted(data.keys() - _FIELDS)
     if unknown:
         raise ValueError(f"unknown field {unknown[0]!r}; a record has key, value, headers, partition, timestamp")
+    partition = _read_number(data.get("partition"), "partition", PARTITION_MAX)
+    if partition is not None and data.get("offset") is not None:
+        partition %= partition_count
     return OutgoingRecord(
         _read(data.get("value"), "value"),
         _read(data.get("key"), "key"),
         _read_headers(data.get("headers")),
-        _read_number(data.get("partition"), "partition"),
-        _read_number(data.get("timestamp"), "timestamp"),
+        partition,
+        _read_number(data.get("timestamp"), "timestamp", TIMESTAMP_MAX),
     )
 
 
@@ -110,9 +122,9 @@ def _read_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...]:
     return tuple((name, _read(value, f"header {name!r}")) for name, value in pairs)
 
 
-def _read_number(value: Any, field: str) -> int | None:
+def _read_number(value: Any, field: str, maximum: int) -> int | None:
     if value is None:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{field} must be a number from 0")
+    if type(value) is not int or not 0 <= value <= maximum:
+        raise ValueError(f"{field} must be a whole number from 0 to {maximum}")
     return value

@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 
 from oncelog import __version__
+from oncelog.cli.streams import EXIT_OK, EXIT_USAGE, guard
 
 VERBS = {
     "serve": "Run the broker.",
@@ -32,21 +33,31 @@ EXAMPLES = """\
   oncelog verify-log ./data"""
 
 
+HELP = ("help", "--help", "-h")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Returns the exit code: 0 for success, 1 for a failure or a finding, 2 for wrong usage."""
-    arguments = sys.argv[1:] if argv is None else argv
-    verb = arguments[0] if arguments else "help"
-    if verb in ("help", "--help", "-h"):
+    verb, *arguments = (sys.argv[1:] if argv is None else argv) or ["help"]
+    if verb in HELP and arguments:
+        # `oncelog help topics create` is `oncelog topics create --help`.
+        verb, *arguments = [*arguments, "--help"]
+    # A broker without a stdout serves all the same.
+    return guard(verb, lambda: _run(verb, arguments), needs_stdout=verb != "serve")
+
+
+def _run(verb: str, arguments: list[str]) -> int:
+    if verb in HELP:
         print(help_text())
-        return 0
+        return EXIT_OK
     if verb in ("version", "--version", "-V"):
-        print(f"oncelog {__version__}")
-        return 0
+        print(VERBS["version"] if "--help" in arguments else f"oncelog {__version__}")
+        return EXIT_OK
     if verb not in VERBS:
         print(f"oncelog: there is no command {verb!r}{_suggestion(verb)}", file=sys.stderr)
-        return 2
+        return EXIT_USAGE
     module = import_module(f"oncelog.cli.{verb.replace('-', '_')}")
-    code: int = module.run(arguments[1:])
+    code: int = module.run(arguments)
     return code
 
 

@@ -11,16 +11,19 @@ from typing import Annotated
 
 import typer
 
-from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, CommandConfig, InputError, new_app, open_cluster, run_app
+from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, CommandConfig, InputError, open_cluster, run_app
 from oncelog.cli.escapes import unescape
+from oncelog.cli.help import App
 from oncelog.cli.json_records import OutgoingRecord, from_json
 from oncelog.cli.line_reader import iter_lines
 from oncelog.cli.output import count_text
+from oncelog.client.errors import ClientError
 from oncelog.client.producer import ACKS_ALL, Producer
 from oncelog.protocol.api_keys import ApiKey
+from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.compression import Compression
 
-app = new_app("")
+app = App("")
 
 _PROGRESS_INTERVAL_S = 0.2
 
@@ -48,9 +51,11 @@ def run(argv: list[str]) -> int:
 
 @app.command()
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="The topic; made by the broker if it is missing and may be.")
+    ],
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Each file is the value of one record.")
+        list[Path] | None, typer.Argument(metavar="FILE", help="Each file is the value of one record.")
     ] = None,
     lines: Annotated[
         list[Path] | None,
@@ -60,18 +65,30 @@ def produce(
         str | None,
         typer.Option("--key-delimiter", "-K", metavar="TEXT", help="Lines are KEY, this text, VALUE."),
     ] = None,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="The same key for all records.")] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", metavar="TEXT", help="The same key for all records.")
+    ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="Default: by key, or one after the other.")
+        int | None,
+        typer.Option("--partition", "-p", metavar="N", min=0, help="Default: by key, or one after the other."),
     ] = None,
     header: Annotated[
         list[str] | None,
         typer.Option("--header", "-H", metavar="NAME=VALUE", help="For all records; repeatable."),
     ] = None,
-    compression: Annotated[Codec, typer.Option("--compression", "-z")] = Codec.none,
-    acks: Annotated[Acks, typer.Option("--acks", help="Who must have a record before it counts.")] = Acks.all,
+    compression: Annotated[
+        Codec, typer.Option("--compression", "-z", metavar="CODEC", help="none, gzip, snappy, lz4 or zstd.")
+    ] = Codec.none,
+    acks: Annotated[
+        Acks, typer.Option("--acks", metavar="ACKS", help="Who must have a record before it counts: all, 1 or 0.")
+    ] = Acks.all,
     json: Annotated[
-        bool, typer.Option("--json", help="Lines are objects {key, value, headers, partition, timestamp}.")
+        bool,
+        typer.Option(
+            "--json",
+            help="Lines are objects {key, value, headers, partition, timestamp}. Those that consume --json wrote keep "
+            "their partition, modulo the number of partitions that the topic has.",
+        ),
     ] = False,
     null_value: Annotated[
         bool, typer.Option("--null-value", "-Z", help="An empty value is sent as null, a tombstone.")
@@ -82,8 +99,10 @@ def produce(
 ) -> None:
     """Write records to a topic: a record per line of stdin, unless files are given.
 
-    Examples: `echo alice:hello | oncelog produce orders -K :` · `oncelog produce orders photo.jpg` ·
-    `oncelog consume old --json -e | oncelog produce new --json`
+    Examples:
+      echo alice:hello | oncelog produce orders -K :
+      oncelog produce orders photo.jpg
+      oncelog consume old --json -e | oncelog produce new --json
     """
     if json and (key_delimiter is not None or files):
         raise typer.BadParameter("--json says where the key is; it goes with neither -K nor files")
@@ -93,13 +112,13 @@ def produce(
         raise typer.BadParameter("the key delimiter is empty")
     defaults = OutgoingRecord(None, None if key is None else unescape(key), _parse_headers(header or []), partition)
     delimiter = None if key_delimiter is None else unescape(key_delimiter)
-    source = _Source(json, delimiter, null_value, defaults)
     with open_cluster(bootstrap, command_config) as cluster:
         idempotent = acks is Acks.all and cluster.supports(ApiKey.INIT_PRODUCER_ID)
         codec = Compression[compression.name.upper()]
         producer = Producer(cluster, acks=_ACKS[acks], compression=codec, idempotent=idempotent)
         # A wrong topic should be told before anybody types a line.
-        cluster.topic(topic, auto_create=True)
+        partition_count = len(cluster.topic(topic, auto_create=True).partitions)
+        source = _Source(json, delimiter, null_value, defaults, partition_count)
         records = source.from_files(files) if files else source.from_lines(lines or [Path("-")])
         _send(producer, topic, records, quiet)
 
@@ -126,17 +145,25 @@ def _send(producer: Producer, topic: str, records: Iterator[OutgoingRecord | Non
         producer.flush()
         progress.end(topic, producer.delivered_count)
         raise
+    except (ClientError, KafkaError):
+        if producer.delivered_count:
+            # To go on later, one has to know how far it got.
+            progress.end(topic, producer.delivered_count)
+        raise
     progress.end(topic, producer.delivered_count)
 
 
 class _Source:
     """Records out of lines or files; None stands for a pause in the input."""
 
-    def __init__(self, json: bool, delimiter: bytes | None, null_value: bool, defaults: OutgoingRecord) -> None:
+    def __init__(
+        self, json: bool, delimiter: bytes | None, null_value: bool, defaults: OutgoingRecord, partition_count: int
+    ) -> None:
         self._json = json
         self._delimiter = delimiter
         self._null_value = null_value
         self._defaults = defaults
+        self._partition_count = partition_count
 
     def from_files(self, paths: list[Path]) -> Iterator[OutgoingRecord]:
         for path in paths:
@@ -145,6 +172,8 @@ class _Source:
     def from_lines(self, paths: list[Path]) -> Iterator[OutgoingRecord | None]:
         for path in paths:
             if str(path) == "-":
+                if sys.stdin is None:
+                    raise InputError("stdin is closed; give --lines FILE, or files")
                 yield from self._from_descriptor(sys.stdin.fileno(), "stdin")
             else:
                 with path.open("rb") as file:
@@ -152,7 +181,7 @@ class _Source:
 
     def _from_descriptor(self, fd: int, name: str) -> Iterator[OutgoingRecord | None]:
         number = 0
-        for line in iter_lines(fd):
+        for line in _read_lines(fd, name):
             if line is None:
                 yield None
                 continue
@@ -165,7 +194,7 @@ class _Source:
     def _parse(self, line: bytes) -> OutgoingRecord:
         defaults = self._defaults
         if self._json:
-            given = from_json(line)
+            given = from_json(line, self._partition_count)
             return OutgoingRecord(
                 given.value,
                 defaults.key if given.key is None else given.key,
@@ -181,6 +210,13 @@ class _Source:
 
     def _finish(self, record: OutgoingRecord) -> OutgoingRecord:
         return record._replace(value=None) if self._null_value and record.value == b"" else record
+
+
+def _read_lines(fd: int, name: str) -> Iterator[bytes | None]:
+    try:
+        yield from iter_lines(fd)
+    except OSError as error:
+        raise InputError(f"cannot read {name}: {error.strerror}") from None
 
 
 def _parse_headers(pairs: list[str]) -> tuple[tuple[str, bytes | None], ...]:

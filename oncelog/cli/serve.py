@@ -16,6 +16,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from oncelog.cli import serve_options
+from oncelog.cli.streams import forget_stdout
 from oncelog.protocol.addresses import host_and_port
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from oncelog.broker.app import BrokerApp
     from oncelog.broker.config.broker_config import BrokerConfig
     from oncelog.cli.serve_options import ServeOptions
+
+logger = logging.getLogger(__name__)
 
 EXIT_FAILED = 1
 EXIT_BAD_SETTING = 2
@@ -48,7 +51,9 @@ def run(argv: list[str], make_app: Callable[[BrokerConfig], BrokerApp] | None = 
         app = (make_app or BrokerApp)(config)
     except ConfigError as error:
         return _fail(str(error), EXIT_BAD_SETTING)
-    for note in (*config.notes, *app.addresses.notes):
+    if logger.isEnabledFor(logging.DEBUG):
+        _log_settings(config)
+    for note in (*config.notes, *app.addresses.notes, *_missing_packages()):
         print(f"note: {note}", file=sys.stderr)
 
     from oncelog.broker.log.disk import StorageError
@@ -63,6 +68,21 @@ def run(argv: list[str], make_app: Callable[[BrokerConfig], BrokerApp] | None = 
         return _fail(str(error), EXIT_FAILED)
     except OSError as error:
         return _fail(_explain(error, config.data_dir), EXIT_FAILED)
+
+
+def _log_settings(config: BrokerConfig) -> None:
+    from oncelog import __version__
+    from oncelog.broker.runtime.chronicle import shown
+
+    logger.debug("oncelog %s on Python %s", __version__, sys.version.split()[0])
+    for setting in config.static.values():
+        logger.debug("setting %s=%s from %s", setting.name, shown(setting.name, setting.value), setting.source)
+
+
+def _missing_packages() -> list[str]:
+    from oncelog.broker.coordinator.regex import MISSING_ENGINE, has_engine
+
+    return [] if has_engine() else [MISSING_ENGINE]
 
 
 def _load(options: ServeOptions) -> BrokerConfig:
@@ -90,12 +110,17 @@ async def _serve(app: BrokerApp) -> int:
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signal_number, stopping.set)
     await app.start()
-    _announce(app)
+    _write_address(app)
+    try:
+        _announce(app)
+    except OSError as error:
+        logger.warning("cannot write to stdout: %s", error.strerror or error)
+        forget_stdout()
     gc.freeze()
     gc.enable()
     await stopping.wait()
     await app.stop()
-    return 0
+    return 0 if app.failure is None else 1
 
 
 def _announce(app: BrokerApp) -> None:
@@ -107,8 +132,23 @@ def _announce(app: BrokerApp) -> None:
     for name, here, there in list(zip(app.bound, bound, told, strict=True))[1:]:
         print(f"  listener {name} is bound to {here}, clients are told {there}")
     print(f"connect with bootstrap.servers={told[0]}  (try: oncelog topics list -b {told[0]})")
-    # Testcontainers and others wait for this line of Apache Kafka's log.
-    print(f"[KafkaServer id={app.config.node_id}] started (oncelog.Server)", flush=True)
+    # Testcontainers' modules and others wait for one of these phrases of Apache Kafka's log.
+    node = f"[KafkaServer id={app.config.node_id}]"
+    print(f"{node} started: Kafka Server started, Transitioning from RECOVERY to RUNNING", flush=True)
+
+
+def _write_address(app: BrokerApp) -> None:
+    """For a health check that does not know the settings: where clients on this machine reach the broker."""
+    path = os.environ.get("ONCELOG_ADDRESS_FILE")
+    if path:
+        from oncelog.broker.config.listeners import local_host
+
+        addresses = [host_and_port(local_host(host), port) for host, port in app.bound.values()]
+        try:
+            with open(path, "w") as file:
+                file.write(",".join(addresses))
+        except OSError as error:
+            logger.warning("%s cannot be written: %s", path, error.strerror)
 
 
 def _allow_many_files() -> None:

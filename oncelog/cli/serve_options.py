@@ -68,5 +68,10 @@ def read_any(argv: Sequence[str]) -> ServeOptions:
     parser.add_argument(
         "-o", dest="options", metavar="KEY=VALUE", action="append", default=[], help="one setting; repeatable"
     )
-    parser.add_argument("--log-level", default="info", choices=_LEVELS, help="what to log (default info)")
+    parser.add_argument(
+        "--log-level",
+        default="info",
+        choices=_LEVELS,
+        help="what to log (default info); debug has a line for each request, connection and change of state",
+    )
     return ServeOptions(**vars(parser.parse_args(argv)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
@@ -12,16 +13,18 @@ from oncelog.cli.app import (
     CommandConfig,
     Json,
     delete_each,
-    new_app,
     open_cluster,
     run_app,
 )
+from oncelog.cli.help import App
 from oncelog.cli.output import count_text, print_json, size_text
 from oncelog.cli.tables import print_table
 from oncelog.client.admin import BROKER_DEFAULT, Admin, ConfigValue, PartitionState, TopicState
 from oncelog.protocol.primitives import uuid_text
 
-app = new_app("Create, list, describe, alter and delete topics.")
+app = App("Create, list, describe, alter and delete topics.")
+
+_NO_TOPICS = "There are no topics. Create one: oncelog topics create NAME"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The topic.")]
 
@@ -49,9 +52,12 @@ Configs = Annotated[
 @app.command()
 def create(
     name: Name,
-    partitions: Annotated[int | None, typer.Option("--partitions", "-p", min=1, help="Default: the broker's.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", metavar="N", min=1, max=2**31 - 1, help="Default: the broker's.")
+    ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", "-r", min=1, help="Default: the broker's.")
+        int | None,
+        typer.Option("--replication-factor", "-r", metavar="N", min=1, max=2**15 - 1, help="Default: the broker's."),
     ] = None,
     config: Configs = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Succeed if it is there already.")] = False,
@@ -98,20 +104,24 @@ def list_(
     command_config: CommandConfig = None,
     json: Json = False,
 ) -> None:
-    """List topics with their partitions, records and sizes."""
+    """List topics with their partitions, records and sizes.
+
+    RECORDS is what a read_committed consumer gets. A partition of more than 1 MiB is not counted: there, ≤ says that
+    it has at most as many records as offsets.
+    """
     with open_cluster(bootstrap, command_config) as cluster:
         topics = [topic for topic in Admin(cluster).describe_topics() if internal or not topic.is_internal]
     if json:
         print_json([_summary(topic) for topic in topics])
     elif not topics:
-        print("There are no topics. Create one: oncelog topics create NAME")
+        print(_NO_TOPICS)
     else:
         rows = [
             (
                 topic.name,
                 str(len(topic.partitions)),
                 str(max(len(partition.replicas) for partition in topic.partitions)),
-                f"{_records(topic):,}",
+                _records_text(topic.partitions),
                 size_text(_size(topic)),
             )
             for topic in topics
@@ -121,7 +131,7 @@ def list_(
 
 @app.command()
 def describe(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Default: all topics.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Default: all topics.")] = None,
     all_configs: Annotated[
         bool, typer.Option("--all-configs", "-a", help="Also configs that have their default.")
     ] = False,
@@ -129,7 +139,11 @@ def describe(
     command_config: CommandConfig = None,
     json: Json = False,
 ) -> None:
-    """Show a topic's partitions, offsets and configs."""
+    """Show a topic's partitions, offsets and configs.
+
+    RECORDS is what a read_committed consumer gets. A partition of more than 1 MiB is not counted: there, ≤ says that
+    it has at most as many records as offsets.
+    """
     with open_cluster(bootstrap, command_config) as cluster:
         admin = Admin(cluster)
         found: list[tuple[TopicState, list[ConfigValue]]] = []
@@ -142,6 +156,8 @@ def describe(
         described = [_description(topic, configs) for topic, configs in found]
         print_json(described if name is None else described[0])
         return
+    if not found:
+        print(_NO_TOPICS)
     for place, (topic, configs) in enumerate(found):
         if place:
             print()
@@ -152,7 +168,8 @@ def describe(
 def alter(
     name: Name,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="The new number; it can only grow.")
+        int | None,
+        typer.Option("--partitions", "-p", metavar="N", min=1, max=2**31 - 1, help="The new number; it can only grow."),
     ] = None,
     config: Configs = None,
     delete_config: Annotated[
@@ -185,7 +202,7 @@ def alter(
 
 @app.command()
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The topics.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="The topics.")],
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     command_config: CommandConfig = None,
     json: Json = False,
@@ -198,8 +215,21 @@ def delete(
 # -- what is shown -------------------------------------------------------------------------------------------
 
 
-def _records(topic: TopicState) -> int:
-    return sum(partition.end_offset - partition.start_offset for partition in topic.partitions)
+def _records(partitions: Iterable[PartitionState]) -> tuple[int, bool]:
+    """The number of records, and whether they were counted; if not, there are at most as many."""
+    total, exact = 0, True
+    for partition in partitions:
+        if partition.record_count is None:
+            exact = False
+            total += partition.end_offset - partition.start_offset
+        else:
+            total += partition.record_count
+    return total, exact
+
+
+def _records_text(partitions: Iterable[PartitionState]) -> str:
+    count, exact = _records(partitions)
+    return f"{count:,}" if exact else f"≤{count:,}"
 
 
 def _size(topic: TopicState) -> int | None:
@@ -208,13 +238,15 @@ def _size(topic: TopicState) -> int | None:
 
 
 def _summary(topic: TopicState) -> dict[str, Any]:
+    records, exact = _records(topic.partitions)
     return {
         "name": topic.name,
         "id": uuid_text(topic.topic_id),
         "internal": topic.is_internal,
         "partition_count": len(topic.partitions),
         "replication_factor": max(len(partition.replicas) for partition in topic.partitions),
-        "records": _records(topic),
+        "records": records,
+        "records_exact": exact,
         "size_bytes": _size(topic),
     }
 
@@ -230,7 +262,7 @@ def _print_description(topic: TopicState, configs: list[ConfigValue]) -> None:
     facts = [
         f"id {uuid_text(topic.topic_id)}",
         count_text(len(topic.partitions), "partition"),
-        count_text(_records(topic), "record"),
+        f"{_records_text(topic.partitions)} record{'' if _records(topic.partitions) == (1, True) else 's'}",
     ]
     print(f"{topic.name}  ({', '.join(facts)})")
     columns = (">PARTITION", ">LEADER", "REPLICAS", "IN SYNC", ">START", ">END", ">RECORDS", ">SIZE")
@@ -249,6 +281,6 @@ def _partition_row(partition: PartitionState) -> tuple[str, ...]:
         ",".join(map(str, partition.isr)),
         f"{partition.start_offset:,}",
         f"{partition.end_offset:,}",
-        f"{partition.end_offset - partition.start_offset:,}",
+        _records_text([partition]),
         size_text(partition.size_bytes),
     )

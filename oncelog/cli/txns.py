@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, CommandConfig, Json, new_app, open_cluster, run_app
+from oncelog.cli.app import BOOTSTRAP_DEFAULT, Bootstrap, CommandConfig, Json, open_cluster, run_app
 from oncelog.cli.durations import duration_text
+from oncelog.cli.help import App
 from oncelog.cli.output import count_text, print_json
 from oncelog.cli.tables import print_table
 from oncelog.client.transactions import (
@@ -19,7 +20,7 @@ from oncelog.client.transactions import (
     TransactionAdmin,
 )
 
-app = new_app("List, describe and abort transactions; say which one holds readers up.")
+app = App("List, describe and abort transactions; say which one holds readers up.")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The transactional id.")]
 
@@ -31,10 +32,12 @@ def run(argv: list[str]) -> int:
 @app.command("list")
 def list_(
     state: Annotated[
-        list[str] | None, typer.Option("--state", "-s", help="Only in this state, such as Ongoing; repeatable.")
+        list[str] | None,
+        typer.Option("--state", "-s", metavar="STATE", help="Only in this state, such as Ongoing; repeatable."),
     ] = None,
     longer_than: Annotated[
-        float | None, typer.Option("--longer-than", metavar="SECONDS", min=0, help="Only those open for longer.")
+        float | None,
+        typer.Option("--longer-than", metavar="SECONDS", min=0, max=10**9, help="Only those open for longer."),
     ] = None,
     match: Annotated[str | None, typer.Option("--match", metavar="REGEX", help="Only ids that match.")] = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
@@ -114,7 +117,12 @@ def abort(
     ],
     start_offset: Annotated[
         int | None,
-        typer.Option("--start-offset", min=0, help="For a transaction that no coordinator knows: where it began."),
+        typer.Option(
+            "--start-offset",
+            metavar="OFFSET",
+            min=0,
+            help="For a transaction that no coordinator knows: where it began.",
+        ),
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     command_config: CommandConfig = None,
@@ -125,10 +133,7 @@ def abort(
         if start_offset is None:
             before = admin.abort(target)
             where = count_text(len(before.partitions), "partition")
-            if before.partitions:
-                print(f"Aborted the transaction of {target} in {where}; producer {before.producer_id} is fenced.")
-            else:
-                print(f"{target} had no transaction open; producer {before.producer_id} is fenced.")
+            print(f"Aborted the transaction of {target} in {where}; producer {before.producer_id} is fenced.")
             return
         topic, partition = _parse_place(target)
         if partition is None:

@@ -10,14 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
-from oncelog.cli.app import EXIT_FAILURE, EXIT_OK, InputError, new_app, run_app
+from oncelog.cli.app import InputError, run_app
+from oncelog.cli.help import App
 from oncelog.cli.output import count_text, print_json, size_text
+from oncelog.cli.streams import EXIT_FAILURE, EXIT_OK
 from oncelog.inspect.directories import PartitionDirectory, is_in_use
 from oncelog.inspect.findings import Finding, Severity
 from oncelog.inspect.verify import Progress, Totals
 from oncelog.inspect.verify_data import NothingToVerify, find, log_size_bytes, verify
 
-app = new_app("")
+app = App("")
 
 _PROGRESS_SIZE_BYTES = 64 * 1024 * 1024
 """Below this the work is over before a bar could be read."""
@@ -29,9 +31,7 @@ def run(argv: list[str]) -> int:
 
 @app.command()
 def verify_log(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Data directories, or directories of partitions.")
-    ],
+    paths: Annotated[list[Path], typer.Argument(metavar="DIR", help="Data directories, or directories of partitions.")],
     compacted: Annotated[
         bool,
         typer.Option(

@@ -1,11 +1,20 @@
-"""Broker addresses as people write them: `host:port`, `host`, `[::1]:9092`, and lists with commas."""
+"""Broker addresses as people write them: `host:port`, `host`, `[::1]:9092`, and lists with commas.
+
+The name of a listener may stand before them, as in `PLAINTEXT://host:port`: Kafka's clients pass over it, too. What
+is spoken at the address is decided by `security.protocol`.
+"""
 
 from __future__ import annotations
+
+import re
 
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.addresses import host_and_port
 
 PORT_DEFAULT = 9092
+
+_LISTENER_NAME = re.compile(r"[\w.%-]*://")
+_NOT_IN_HOST = re.compile(r"[\s/@]")
 
 
 class Address(NamedTuple):
@@ -25,6 +34,10 @@ def parse_addresses(text: str) -> list[Address]:
 
 
 def parse_address(text: str) -> Address:
+    return _parse_host_and_port(_LISTENER_NAME.sub("", text, count=1) if "://" in text else text)
+
+
+def _parse_host_and_port(text: str) -> Address:
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
@@ -37,6 +50,8 @@ def parse_address(text: str) -> Address:
         host, _, port = text.partition(":")
     if not host:
         raise ValueError(f"{text!r} is not an address: the host is missing")
+    if _NOT_IN_HOST.search(host):
+        raise ValueError(f"{text!r} is not an address: write HOST:PORT")
     if not port:
         return Address(host, PORT_DEFAULT)
     if not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 65536:

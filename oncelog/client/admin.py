@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from oncelog.client.cluster import Backoff, Cluster, TopicMetadata, TopicPartition
+from oncelog.client.counting import count_records
 from oncelog.client.errors import UnknownTopic, known_code
-from oncelog.client.offsets import EARLIEST, LATEST, list_offsets
+from oncelog.client.offsets import EARLIEST, LATEST, Isolation, OffsetAndTimestamp, list_offsets
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -40,6 +41,9 @@ from oncelog.protocol.messages.incremental_alter_configs import (
 )
 
 BROKER_DEFAULT = -1
+COUNTED_SIZE_BYTES_MAX = 1024 * 1024
+COUNTED_OFFSETS_MAX = 1000
+"""Where brokers do not tell sizes."""
 TOPIC_RESOURCE = 2
 CONFIG_SET = 0
 CONFIG_DELETE = 1
@@ -57,6 +61,8 @@ class PartitionState(NamedTuple):
     end_offset: int
     size_bytes: int | None
     """Of the largest replica; None if the brokers do not tell."""
+    record_count: int | None
+    """What a read_committed consumer gets; None if there is too much to count, and then at most the offsets."""
 
 
 class TopicState(NamedTuple):
@@ -166,6 +172,7 @@ class Admin:
         starts = list_offsets(self.cluster, led) if led else {}
         ends = list_offsets(self.cluster, dict.fromkeys(led, LATEST)) if led else {}
         sizes = self._sizes()
+        counts = self._counts(starts, ends, sizes)
         return [
             TopicState(
                 topic.name,
@@ -182,12 +189,33 @@ class Admin:
                         starts[topic.name, index].offset if (topic.name, index) in starts else -1,
                         ends[topic.name, index].offset if (topic.name, index) in ends else -1,
                         None if sizes is None else sizes.get((topic.name, index), 0),
+                        counts.get((topic.name, index)),
                     )
                     for index, partition in topic.partitions.items()
                 ],
             )
             for topic in topics
         ]
+
+    def _counts(
+        self,
+        starts: Mapping[TopicPartition, OffsetAndTimestamp],
+        ends: Mapping[TopicPartition, OffsetAndTimestamp],
+        sizes: Mapping[TopicPartition, int] | None,
+    ) -> dict[TopicPartition, int]:
+        """The records of partitions that are small enough to be read for it."""
+        distances = {partition: ends[partition].offset - start.offset for partition, start in starts.items()}
+        counts = {partition: 0 for partition, distance in distances.items() if not distance}
+        if sizes is None:
+            small = {partition for partition, distance in distances.items() if distance <= COUNTED_OFFSETS_MAX}
+        else:
+            small = {partition for partition in distances if sizes.get(partition, 0) <= COUNTED_SIZE_BYTES_MAX}
+        wanted = small - counts.keys()
+        if wanted:
+            stable = list_offsets(self.cluster, dict.fromkeys(wanted, LATEST), isolation=Isolation.READ_COMMITTED)
+            ranges = {partition: (starts[partition].offset, stable[partition].offset) for partition in wanted}
+            counts |= count_records(self.cluster, ranges)
+        return counts
 
     def _sizes(self) -> dict[TopicPartition, int] | None:
         if not self.cluster.supports(ApiKey.DESCRIBE_LOG_DIRS):

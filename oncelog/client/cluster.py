@@ -16,6 +16,7 @@ from oncelog.client.errors import (
     RequestTimeout,
     UnknownTopic,
     known_code,
+    missing_partition,
 )
 from oncelog.client.security.options import PLAINTEXT, SecurityOptions
 from oncelog.named_tuple import NamedTuple
@@ -126,15 +127,14 @@ class Cluster:
         for connection in self._connections.values():
             if not connection.closed:
                 return connection
-        failure: ClientError | None = None
+        failures: list[ClientError] = []
         for address in dict.fromkeys((*self._bootstrap, *self.brokers.values())):
             try:
                 return self._connect(address)
             except (BrokerUnavailable, ConnectionLost, RequestTimeout) as error:
                 # A broker that is frozen still accepts connections.
-                failure = failure or error
-        assert failure is not None
-        raise failure
+                failures.append(error)
+        raise type(failures[0])("; ".join(map(str, failures)))
 
     def connection(self, broker_id: int) -> Connection:
         address = self.brokers.get(broker_id)
@@ -234,7 +234,7 @@ class Cluster:
             self.forget(topic)
         partitions = self.topic(topic).partitions
         if partition not in partitions:
-            raise UnknownTopic(f"topic {topic!r} has {len(partitions)} partitions; {partition} is none of them")
+            raise missing_partition(topic, partition, len(partitions))
         return partitions[partition].leader_id
 
     def forget(self, topic: str) -> None:

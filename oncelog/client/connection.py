@@ -44,6 +44,7 @@ ANSWER_SIZE_BYTES_MAX = 256 * 1024 * 1024
 _SIZE = struct.Struct(">i")
 _UNSUPPORTED = struct.pack(">h", ErrorCode.UNSUPPORTED_VERSION)
 _CORRELATION_ID_MAX = 2**31 - 1
+_SECURITY_PROTOCOL = "security.protocol (on the command line in the file of --command-config)"
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 """How an alert and a handshake begin."""
 _SESSION_PART = 0.85
@@ -158,9 +159,12 @@ class Connection:
             raise BrokerUnavailable(f"no broker answers at {self.address}; is it running? (oncelog serve)") from None
         except socket.gaierror as error:
             reason = error.strerror or "unknown host"
-            raise BrokerUnavailable(f"{self.address.host} cannot be resolved: {reason}") from None
+            raise BrokerUnavailable(f"{self.address.host} cannot be resolved: {reason}; check the host name") from None
         except TimeoutError:
-            raise BrokerUnavailable(f"no connection to {self.address} within {self.timeout_ms / 1000:g} s") from None
+            patience = f"{self.timeout_ms / 1000:g} s"
+            raise BrokerUnavailable(
+                f"no connection to {self.address} within {patience}; check the address, and firewalls on the way"
+            ) from None
         except OSError as error:
             raise BrokerUnavailable(f"{self.address} cannot be reached: {error.strerror or error}") from None
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -201,10 +205,10 @@ class Connection:
     def _read_frame(self, deadline: float) -> memoryview:
         head = self._read_exactly(4, deadline)
         if head[:2] in _TLS_RECORDS and not self._security.protocol.has_tls:
-            self.fail(SecurityError(f"{self.address} speaks TLS; security.protocol must be SSL or SASL_SSL"))
+            self.fail(SecurityError(f"{self.address} speaks TLS; set {_SECURITY_PROTOCOL} to SSL or SASL_SSL"))
         (size_bytes,) = _SIZE.unpack(head)
         if not 4 <= size_bytes <= ANSWER_SIZE_BYTES_MAX:
-            self.fail(ClientError(f"{self.address} does not speak Kafka's protocol"))
+            self.fail(ClientError(f"{self.address} does not speak Kafka's protocol; check the port"))
         return memoryview(self._read_exactly(size_bytes, deadline))
 
     def _read_exactly(self, size_bytes: int, deadline: float) -> bytearray:
@@ -219,7 +223,7 @@ class Connection:
                     self.fail(ConnectionLost(f"{self.address} closed the connection{self._hint()}"))
                 position += received
         except TimeoutError:
-            self.fail(RequestTimeout(f"{self.address} did not answer in time"))
+            self.fail(RequestTimeout(f"{self.address} did not answer in time; is the broker overloaded?"))
         except OSError as error:
             self.fail(self._lost(error))
         return data
@@ -232,7 +236,7 @@ class Connection:
             refused = refusal(error, self.address)
             if refused is not None:
                 return refused
-        return ConnectionLost(f"the connection to {self.address} broke: {error.strerror or error}{self._hint()}")
+        return ConnectionLost(f"the connection to {self.address} broke ({error.strerror or error}){self._hint()}")
 
     def _hint(self) -> str:
         """A listener with SASL tells its versions to anyone, and hangs up at the next request.
@@ -243,7 +247,7 @@ class Connection:
             return ""
         if self._security.protocol.has_tls:
             return " at the first request; does it want SASL, or a certificate (ssl.keystore.location)?"
-        return " at the first request; is the port one with SSL or SASL? Then set security.protocol"
+        return f" at the first request; if the port wants TLS or SASL, set {_SECURITY_PROTOCOL}"
 
     # -- versions --------------------------------------------------------------------------------------------
 

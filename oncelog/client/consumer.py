@@ -1,7 +1,6 @@
 """Reads partitions of one topic without a group: from a given start, to the end or for ever.
 
-With read_committed, records of aborted transactions are left out. The broker names the aborted transactions
-of the range that it sends, and each is in force from its first offset up to its abort marker (KIP-98).
+The checksum of every batch is checked, as Kafka's clients do (`check.crcs`).
 """
 
 from __future__ import annotations
@@ -10,8 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from oncelog.client.cluster import Backoff, Cluster
 from oncelog.client.connection import Pending
-from oncelog.client.errors import ClientError, UnknownTopic, known_code
+from oncelog.client.errors import ClientError, DamagedBatch, known_code, missing_partition
 from oncelog.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
+from oncelog.client.visible import iter_batches
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.messages.fetch import (
@@ -21,9 +21,7 @@ from oncelog.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from oncelog.protocol.primitives import StoredBytes
-from oncelog.protocol.records.batch import BatchHeader, TimestampType, iter_headers
-from oncelog.protocol.records.control import ControlType, decode_control_key
+from oncelog.protocol.records.batch import BatchHeader, TimestampType, compute_crc
 from oncelog.protocol.records.record import Record, iter_records
 
 FETCH_SIZE_BYTES = 32 * 1024 * 1024
@@ -83,7 +81,7 @@ class Consumer:
         known = cluster.topic(topic).partitions
         for partition in partitions or ():
             if partition not in known:
-                raise UnknownTopic(f"topic {topic!r} has {len(known)} partitions; {partition} is none of them")
+                raise missing_partition(topic, partition, len(known))
         self.partitions = sorted(partitions or known)
         self.positions: dict[int, int] = {}
         self.ends: dict[int, int] = {}
@@ -191,28 +189,16 @@ class Consumer:
                 self.positions[partition] = max(self.positions[partition], header.last_offset + 1)
 
     def _visible_batches(self, data: PartitionData) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Batches of data, without those of aborted transactions; passes the position over the others."""
-        assert not isinstance(data.records, StoredBytes), "a decoder gives what came"
-        view = memoryview(data.records or b"")
-        aborts = sorted(data.aborted_transactions or [], key=lambda txn: txn.first_offset, reverse=True)
-        aborting: set[int] = set()
+        """Batches with records for the reader; passes the position over the others."""
+        partition = data.partition_index
         complete = False
-        for position, header in iter_headers(view):
+        for header, batch, visible in iter_batches(data):
             complete = True
-            batch = view[position : position + header.size_bytes]
-            while aborts and aborts[-1].first_offset <= header.last_offset:
-                aborting.add(aborts.pop().producer_id)
-            if header.is_control:
-                if _is_abort(batch):
-                    aborting.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in aborting):
+            if header.crc != compute_crc(batch):
+                raise DamagedBatch(self.topic, partition, header.base_offset, header.last_offset)
+            if visible:
                 yield header, batch
-                continue
-            partition = data.partition_index
-            self.positions[partition] = max(self.positions[partition], header.last_offset + 1)
-        if view and not complete:
-            raise ProtocolError(f"{self.topic}-{data.partition_index}: a fetch came without a whole batch")
-
-
-def _is_abort(batch: memoryview) -> bool:
-    return any(decode_control_key(record.key) == ControlType.ABORT for record in iter_records(batch))
+            else:
+                self.positions[partition] = max(self.positions[partition], header.last_offset + 1)
+        if data.records and not complete:
+            raise ProtocolError(f"{self.topic}-{partition}: a fetch came without a whole batch")

@@ -33,7 +33,28 @@ class UnsupportedRequest(ClientError):
 
 
 class UnknownTopic(ClientError):
-    """The cluster has no such topic or partition."""
+    """The cluster has no such topic."""
+
+
+class UnknownPartition(UnknownTopic):
+    """The topic has no such partition."""
+
+
+class DamagedBatch(ClientError):
+    """Records came whose checksum does not match."""
+
+    def __init__(self, topic: str, partition: int, first_offset: int, last_offset: int) -> None:
+        super().__init__(
+            f"the records {first_offset} to {last_offset} of {topic}-{partition} are damaged: their checksum does not "
+            "match; check the broker's disk with oncelog verify-log"
+        )
+        self.partition = partition
+        self.last_offset = last_offset
+
+
+def missing_partition(topic: str, partition: int, count: int) -> UnknownPartition:
+    have = "1 partition (0)" if count == 1 else f"{count} partitions (0 to {count - 1})"
+    return UnknownPartition(f"partition {partition} does not exist; topic {topic!r} has {have}")
 
 
 def known_code(code: int) -> ErrorCode:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from oncelog.client.cluster import Cluster, TopicPartition
+from oncelog.client.counting import count_records
 from oncelog.client.errors import known_code
-from oncelog.client.lag import count_records
 from oncelog.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.api_keys import ApiKey
@@ -39,6 +39,7 @@ M = TypeVar("M", bound=Message)
 
 _CONSUMER_PROTOCOL_VERSION_MAX = 3
 _NO_OFFSET = -1
+COUNTED_OFFSETS_MAX = 1000
 _GROUP_IN_USE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.STALE_MEMBER_EPOCH)
 """What a broker says to a commit from outside while the group has members."""
 
@@ -103,12 +104,13 @@ class GroupAdmin:
         owners = {partition: member for member in description.members for partition in member.partitions}
         wanted = sorted(committed.keys() | owners.keys())
         ends = list_offsets(self._cluster, dict.fromkeys(wanted, LATEST), isolation=Isolation.READ_COMMITTED)
+        lags = self._lags(committed, {partition: ends[partition].offset for partition in wanted})
         positions = [
             GroupPosition(
                 *partition,
                 committed.get(partition),
                 ends[partition].offset,
-                self._lag(partition, committed.get(partition), ends[partition].offset),
+                lags.get(partition),
                 owners.get(partition),
             )
             for partition in wanted
@@ -132,6 +134,17 @@ class GroupAdmin:
         for old_topic in answer.topics:
             offsets |= {(old_topic.name, part.partition_index): part.committed_offset for part in old_topic.partitions}
         return {partition: offset for partition, offset in offsets.items() if offset != _NO_OFFSET}
+
+    def check_inactive(self, group_id: str) -> None:
+        """Raises KafkaError NON_EMPTY_GROUP for a group with members; nobody else may move its offsets."""
+        try:
+            description = self._describe_consumer(group_id) or self._describe_classic(group_id)
+        except KafkaError as error:
+            if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            return
+        if description.members:
+            _check_group(ErrorCode.NON_EMPTY_GROUP, group_id)
 
     def plan_reset(self, partitions: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         """The offsets of EARLIEST, LATEST or a time; where nothing is that new, the end."""
@@ -174,7 +187,7 @@ class GroupAdmin:
             for part in topic_answer.partitions:
                 if part.error_code in _GROUP_IN_USE:
                     code = known_code(part.error_code)
-                    raise KafkaError(code, f"{group_id} has members; stop its consumers before moving its offsets")
+                    raise KafkaError(code, f"group {group_id!r} has members; stop its consumers first")
                 _check(part.error_code, f"offset of {group_id} in partition {part.partition_index}")
 
     def delete(self, group_id: str) -> None:
@@ -240,8 +253,19 @@ class GroupAdmin:
         ]
         return GroupDescription(group_id, "classic", group.group_state, group.protocol_data, members, [])
 
-    def _lag(self, partition: TopicPartition, committed: int | None, end_offset: int) -> int | None:
-        return None if committed is None else count_records(self._cluster, partition, committed, end_offset)
+    def _lags(
+        self, committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """A short distance is counted; a long one is what the offsets say, since to count it means to read it."""
+        distances = {partition: max(0, ends[partition] - offset) for partition, offset in committed.items()}
+        short = [partition for partition, distance in distances.items() if 0 < distance <= COUNTED_OFFSETS_MAX]
+        if not short:
+            return distances
+        starts = list_offsets(self._cluster, dict.fromkeys(short, EARLIEST))
+        ranges = {
+            partition: (max(committed[partition], starts[partition].offset), ends[partition]) for partition in short
+        }
+        return distances | count_records(self._cluster, ranges)
 
 
 def _assigned(assignment: bytes) -> list[TopicPartition]:
@@ -255,9 +279,9 @@ def _assigned(assignment: bytes) -> list[TopicPartition]:
 
 def _check_group(code: int, group_id: str) -> None:
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id!r}")
     if code == ErrorCode.NON_EMPTY_GROUP:
-        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"{group_id} has members; stop its consumers first")
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members; stop its consumers first")
     _check(code, f"group {group_id}")
 
 

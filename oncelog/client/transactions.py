@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from oncelog.client.cluster import Cluster, TopicPartition
+from oncelog.client.cluster import Backoff, Cluster, TopicPartition
 from oncelog.client.connection import Connection
 from oncelog.client.errors import known_code
 from oncelog.client.offsets import LATEST, Isolation, list_offsets
@@ -32,7 +32,12 @@ from oncelog.protocol.messages.write_txn_markers import (
 )
 
 TRANSACTION_COORDINATOR = 1
+STATES = "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, Dead and PrepareEpochFence"
 NO_DURATION = -1
+
+_ONGOING = "Ongoing"
+_ABORTED = "CompleteAbort"
+_ENDED = ("Empty", "CompleteCommit", _ABORTED, "Dead")
 
 
 class ListedTransaction(NamedTuple):
@@ -107,7 +112,8 @@ class TransactionAdmin:
         for broker_id in sorted(self.cluster.brokers):
             answer = self.cluster.retry(partial(self._ask_list, broker_id, request))
             if answer.unknown_state_filters:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no state {answer.unknown_state_filters[0]!r}")
+                unknown = answer.unknown_state_filters[0]
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no state {unknown!r}; there are {STATES}")
             found += [
                 ListedTransaction(state.transactional_id, broker_id, state.producer_id, state.transaction_state)
                 for state in answer.transaction_states
@@ -154,10 +160,29 @@ class TransactionAdmin:
         ]
 
     def abort(self, transactional_id: str) -> DescribedTransaction:
-        """Fence the producer, which aborts its transaction; what it was before."""
-        described = self.describe(transactional_id)
-        self.cluster.retry(lambda: self._fence(described))
-        return described
+        """Abort the open transaction, which fences its producer; returns what it was.
+
+        A producer without an open transaction is left alone: KafkaError INVALID_TXN_STATE.
+        """
+        found = before = self.describe(transactional_id)
+        backoff = Backoff(self.cluster.timeout_ms)
+        fenced = False
+        while found.state not in _ENDED:
+            if found.state == _ONGOING:
+                fenced = True
+                if self._fence(before) == ErrorCode.NONE:
+                    return before
+            if not backoff.wait():
+                what = f"the transaction of {transactional_id!r} does not end; it is in state {found.state}"
+                raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, what)
+            found = self.describe(transactional_id)
+        if fenced and found.state == _ABORTED:
+            return before
+        raise KafkaError(
+            ErrorCode.INVALID_TXN_STATE,
+            f"{transactional_id!r} has no open transaction (its state is {found.state}); nothing was aborted, and its "
+            "producer is not fenced",
+        )
 
     def abort_in_partition(self, topic: str, partition: int, start_offset: int) -> OpenTransaction:
         """End a transaction in one partition only, which is for those that no coordinator knows."""
@@ -176,7 +201,8 @@ class TransactionAdmin:
         if answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION:
             raise KafkaError(
                 ErrorCode.INVALID_REGULAR_EXPRESSION,
-                "the pattern is none in the syntax of RE2, or the broker was installed without oncelog[regex]",
+                "the pattern is not valid in the syntax of RE2, or the broker was installed without oncelog[regex]"
+                " (the package google-re2)",
             )
         if answer.error_code:
             raise KafkaError(known_code(answer.error_code), f"broker {broker_id} does not list its transactions")
@@ -232,14 +258,27 @@ class TransactionAdmin:
             for listed in self.list_transactions(producer_ids=producer_ids)
         }
 
-    def _fence(self, described: DescribedTransaction) -> None:
-        _, connection = self._coordinator(described.transactional_id)
+    def _fence(self, described: DescribedTransaction) -> ErrorCode:
+        """Asks for the next epoch, which aborts an open transaction. The answer is then CONCURRENT_TRANSACTIONS.
+
+        The producer id and epoch are those that the transaction was seen with (KIP-360): a producer that has ended it
+        meanwhile, and so has a newer epoch, is not fenced.
+        """
         request = InitProducerIdRequest(
-            transactional_id=described.transactional_id, transaction_timeout_ms=described.timeout_ms
+            transactional_id=described.transactional_id,
+            transaction_timeout_ms=described.timeout_ms,
+            producer_id=described.producer_id,
+            producer_epoch=described.epoch,
         )
-        answer = connection.send(request, InitProducerIdResponse)
-        if answer.error_code:
-            raise KafkaError(known_code(answer.error_code), f"transactional id {described.transactional_id!r}")
+
+        def ask() -> ErrorCode:
+            _, connection = self._coordinator(described.transactional_id)
+            code = known_code(connection.send(request, InitProducerIdResponse).error_code)
+            if code not in (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS):
+                raise KafkaError(code, f"transactional id {described.transactional_id!r}")
+            return code
+
+        return self.cluster.retry(ask)
 
     def _write_marker(self, topic: str, partition: int, opened: OpenTransaction) -> None:
         marker = WritableTxnMarker(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import struct
 
 from oncelog.protocol.codegen import Writer, fixed_format
+from oncelog.protocol.errors import TooManyElementsError
 from oncelog.protocol.primitives import UNKNOWN_TAGS_MAX, Fixed, Sized, decode_uvarint, skip_tags
 from oncelog.protocol.schema import ArrayType, Field, FieldType, Struct, StructType, default_of
-
-ELEMENTS_MAX = 1_000_000
 
 # Kafka refuses longer strings in all versions, so that whatever one version brought another can answer.
 STRING_SIZE_BYTES_MAX = 0x7FFF
@@ -16,12 +15,12 @@ STRING_SIZE_BYTES_MAX = 0x7FFF
 
 class DecodeWriter(Writer):
     direction = "decode"
-    signature = "buf, pos"
+    signature = "buf, pos, budget"
 
     def write_body(self) -> None:
         self.constants |= {"uvarint": decode_uvarint, "skip_tags": skip_tags, "make": object.__new__}
+        self.constants["TooManyElementsError"] = TooManyElementsError
         self.line("end = len(buf)")
-        self.line(f"budget = {ELEMENTS_MAX}")
         self.struct("m", self.message)
         self.line("return m, pos")
 
@@ -124,9 +123,11 @@ class DecodeWriter(Writer):
         self.null_or_negative(target, count, nullable, "an array")
         if nullable:
             self.depth += 1
-        self.line(f"budget -= {count}")
-        self.line(f"if {count} * {self.size_min(element)} > end - pos or budget < 0:")
+        self.line(f"if {count} * {self.size_min(element)} > end - pos:")
         self.refuse("an array claims more elements than fit")
+        self.line(f"budget -= {count}")
+        self.line("if budget < 0:")
+        self.line("    raise TooManyElementsError")
         if isinstance(element, Fixed):
             self.fixed_array(target, element, count)
         else:

@@ -16,37 +16,46 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from oncelog.protocol.codegen import Writer
 from oncelog.protocol.codegen_decode import DecodeWriter
 from oncelog.protocol.codegen_encode import EncodeWriter
-from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.errors import ProtocolError, TooManyElementsError
 from oncelog.protocol.plan import Plan, make_plan
 from oncelog.protocol.primitives import Buffer, Part
 from oncelog.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
 Parts = list[Part]
-Decoder = Callable[[memoryview, int], tuple[Any, int]]
+Decoder = Callable[[memoryview, int, int], tuple[Any, int]]
 Encoder = Callable[[Any, Callable[[Part], None]], None]
+
+ELEMENTS_MAX = 1_000_000
+"""What the arrays of a message may have all together, unless its reader says otherwise."""
 
 _plans: dict[tuple[type[Message], int], Plan] = {}
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 
 
-def decode(message: type[M], version: int, buf: Buffer, position: int = 0) -> M:
-    """The message in `buf` from `position`; bytes behind it are ignored, as Kafka ignores them."""
+def decode(message: type[M], version: int, buf: Buffer, position: int = 0, elements_max: int = ELEMENTS_MAX) -> M:
+    """The message in `buf` from `position`; bytes behind it are ignored, as Kafka ignores them.
+
+    TooManyElementsError if its arrays have more than `elements_max` elements all together.
+    """
     plan = _plans.get((message, version)) or _make_plan(message, version)
-    value, _ = plan.decode(buf, position) or _decode_at_length(message, version, buf, position)
-    return cast(M, value)
+    found = plan.decode(buf, position, elements_max)
+    value: M
+    value, _ = found or _decode_at_length(message, version, buf, position, elements_max, found)
+    return value
 
 
 def decode_from(message: type[M], version: int, buf: Buffer, position: int = 0) -> tuple[M, int]:
     """Like `decode`, with the position behind the message."""
     plan = _plans.get((message, version)) or _make_plan(message, version)
-    return plan.decode(buf, position) or _decode_at_length(message, version, buf, position)
+    found = plan.decode(buf, position, ELEMENTS_MAX)
+    return found or _decode_at_length(message, version, buf, position, ELEMENTS_MAX, found)
 
 
 def encode(value: Message, version: int) -> bytes:
@@ -72,10 +81,19 @@ def source(message: type[Message], version: int, direction: str) -> str:
     return writer(message, version).source()
 
 
-def _decode_at_length(message: type[M], version: int, buf: Buffer, position: int) -> tuple[M, int]:
+def _decode_at_length(
+    message: type[M],
+    version: int,
+    buf: Buffer,
+    position: int,
+    elements_max: int,
+    found: Literal[False] | None,
+) -> tuple[M, int]:
+    if found is False:
+        raise TooManyElementsError
     decoder = _decoders.get((message, version)) or _compile_decoder(message, version)
     try:
-        return decoder(memoryview(buf), position)
+        return decoder(memoryview(buf), position, elements_max)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"{message.__name__} v{version} is malformed: {error}") from None
 

@@ -156,6 +156,13 @@ class ProtocolError(Exception):
     """The peer sent bytes that do not follow the protocol."""
 
 
+class TooManyElementsError(ProtocolError):
+    """The arrays of a message have more elements, all together, than its reader takes."""
+
+    def __init__(self) -> None:
+        super().__init__("the message has too many elements")
+
+
 class KafkaError(Exception):
     """A request is refused with one of Kafka's codes and a sentence for people."""
 

@@ -72,6 +72,17 @@ class FrameBuffer:
         """Whether the frame under way will make the buffer grow."""
         return self._frame_end() - self._start > self._capacity
 
+    def detach(self) -> int:
+        """Leave the memory to the frames handed out, which stay valid; returns its size. What follows is copied."""
+        detached_bytes = self._capacity
+        pending = self._end - self._start
+        view = memoryview(bytearray(max(pending, CAPACITY_BYTES_MIN)))
+        view[:pending] = self._view[self._start : self._end]
+        self._view = view
+        self._capacity = len(view)
+        self._start, self._end = 0, pending
+        return detached_bytes
+
     def trim(self) -> None:
         """Give memory back when nothing is buffered."""
         if self._start == self._end and self._capacity:

@@ -13,7 +13,7 @@ Without the extension there are no plans, and generated code does everything.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from oncelog.protocol.codegen_decode import DecodeWriter
 from oncelog.protocol.primitives import Buffer, Fixed, Part, Sized
@@ -35,15 +35,15 @@ Layout = tuple[Any, ...]
 class Plan(Protocol):
     """What is not of the usual shape is left to generated code."""
 
-    def decode(self, buf: Buffer, position: int, /) -> tuple[Any, int] | None:
-        """The message and the position behind it."""
+    def decode(self, buf: Buffer, position: int, elements_max: int, /) -> tuple[Any, int] | Literal[False] | None:
+        """The message and the position behind it; False if its arrays have more elements than `elements_max`."""
 
     def encode(self, message: Message, parts: list[Part], /) -> bool:
         """Append the parts of the encoding; whether that was done."""
 
 
 class NoPlan:
-    def decode(self, buf: Buffer, position: int, /) -> None:
+    def decode(self, buf: Buffer, position: int, elements_max: int, /) -> None:
         return None
 
     def encode(self, message: Message, parts: list[Part], /) -> bool:

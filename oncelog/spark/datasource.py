@@ -33,11 +33,13 @@ from oncelog.spark.columns import check_columns
 from oncelog.spark.errors import OutcomeUnknown, Repeat, SinkError
 from oncelog.spark.marker import Marker, newest_marker
 from oncelog.spark.options import SinkOptions, parse_options
-from oncelog.spark.query import QUERY_ID_PROPERTY
+from oncelog.spark.query import DEFERRED_PROGRESS, QUERY_ID_PROPERTY
 from oncelog.spark.topics import describe_topic
 from oncelog.spark.transaction import CommittedOffset, Transactions
+from oncelog.spark.triggers import refuse_other_triggers
 from oncelog.spark.writing import BlockWriter, WritePlan
 
+NAME = "oncelog"
 _JOB = "job "
 _NAMED_JOB = "write "
 """So begin the markers of batch jobs; jobs may follow each other under one id, but not mix with a stream."""
@@ -85,7 +87,7 @@ class _BlockWriting:
 
     def _commit(self, messages: list[Any], marker: Marker) -> None:
         options = self._work.options
-        blocks = sorted(block for message in messages if message is not None for block in message.blocks)
+        blocks = sorted(block for message in messages for block in message.blocks)
         if not blocks:
             return
         try:
@@ -157,9 +159,18 @@ def _is_job(marker: Marker) -> bool:
     return marker.query.startswith((_JOB, _NAMED_JOB))
 
 
+def _query_of(messages: list[Any]) -> str:
+    """The streaming query in which the tasks ran; empty if there was none."""
+    return next((each.query_id for each in messages), "")
+
+
 class OncelogStreamWriter(_BlockWriting, DataSourceStreamWriter, DataSourceArrowWriter):
     def commit(self, messages: list[Any], batchId: int) -> None:
-        query_id = next((each.query_id for each in messages if each is not None), "")
+        if None in messages:
+            raise SinkError(f"batch {batchId} is not committed: Spark did not give its rows to the writer")
+        query_id = _query_of(messages)
+        if messages and not query_id:
+            raise SinkError(f"batch {batchId} is not committed: Spark does not say which query it belongs to")
         self._commit(messages, Marker(query_id, batchId))
 
     def abort(self, messages: list[Any], batchId: int) -> None:
@@ -169,6 +180,11 @@ class OncelogStreamWriter(_BlockWriting, DataSourceStreamWriter, DataSourceArrow
 class OncelogWriter(_BlockWriting, DataSourceArrowWriter):
     def commit(self, messages: list[Any]) -> None:
         name = self._work.write_id
+        if not name and _query_of(messages):
+            raise SinkError(
+                "a write from foreachBatch would be repeated with the batch; use exactly_once_sink there, or name query"
+                " and batch in the option write_id"
+            )
         # Without a name, the marker serves this one call, for finding out what became of a commit.
         self._commit(messages, Marker(f"{_NAMED_JOB}{name}" if name else f"{_JOB}{uuid.uuid4()}", 0))
 
@@ -181,7 +197,7 @@ class OncelogDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        return "oncelog"
+        return NAME
 
     def writer(self, schema: Any, overwrite: bool) -> OncelogWriter:
         """All rows of the job in one transaction; with the option `write_id`, at most once under that name."""
@@ -192,6 +208,8 @@ class OncelogDataSource(DataSource):
     def streamWriter(self, schema: Any, overwrite: bool) -> OncelogStreamWriter:
         if overwrite:
             raise SinkError("the output mode must be append")
+        if (self._option("asyncProgressTrackingEnabled") or "false").lower() == "true":
+            raise SinkError(f"asyncProgressTrackingEnabled is set: {DEFERRED_PROGRESS}")
         return OncelogStreamWriter(self._work(schema))
 
     def _option(self, name: str) -> str | None:
@@ -214,3 +232,6 @@ class OncelogDataSource(DataSource):
             except UnknownTopic as error:
                 raise SinkError(f"{error}; the sink does not create topics") from None
         return _Work(options, columns)
+
+
+refuse_other_triggers(NAME)

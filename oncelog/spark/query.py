@@ -14,6 +14,11 @@ from oncelog.client.cluster import TopicPartition
 from oncelog.named_tuple import NamedTuple
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
+DEFERRED_PROGRESS = (
+    "Spark then notes a batch after it has run, and may give its number to other rows after a restart, so that the sink"
+    " could not recognise a repeated batch"
+)
+"""Why asynchronous progress tracking is refused."""
 _KAFKA_SOURCES = ("KafkaMicroBatchStream", "KafkaSource")
 
 
@@ -41,6 +46,12 @@ def read_query(spark: Any, batch_id: int) -> QueryState:
 def is_running(spark: Any, query: QueryState) -> bool:
     execution = _execution(spark, query.query_id)
     return execution is not None and execution.runId().toString() == query.run_id and bool(execution.isActive())
+
+
+def has_deferred_progress(spark: Any, query: QueryState) -> bool:
+    """Whether the query runs with asynchronous progress tracking."""
+    execution = _execution(spark, query.query_id)
+    return execution is not None and "AsyncProgressTracking" in execution.getClass().getSimpleName()
 
 
 def _execution(spark: Any, query_id: str) -> Any:

@@ -32,7 +32,7 @@ from oncelog.spark.errors import OutcomeUnknown, Repeat, SinkError, Transactiona
 from oncelog.spark.marker import Marker, newest_marker
 from oncelog.spark.options import SinkOptions, parse_options
 from oncelog.spark.partitions import lane_keys
-from oncelog.spark.query import QueryState, is_running, read_query
+from oncelog.spark.query import DEFERRED_PROGRESS, QueryState, has_deferred_progress, is_running, read_query
 from oncelog.spark.tasks import encode_task, write_task
 from oncelog.spark.topics import TopicPlan, describe_topic
 from oncelog.spark.transaction import CommittedOffset, Transactions
@@ -132,6 +132,8 @@ class ExactlyOnceSink:
         if query.run_id and query.run_id == self._prepared_run:
             return
         prepare_session(spark)
+        if has_deferred_progress(spark, query):
+            raise SinkError(f"the query has asyncProgressTrackingEnabled: {DEFERRED_PROGRESS}")
         self._prepared_run = query.run_id
 
     def _claim(self, spark: Any, query: QueryState, batch_id: int) -> None:

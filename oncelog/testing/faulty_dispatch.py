@@ -117,6 +117,7 @@ def _forward(reply: Reply, late: Reply) -> None:
 def _end_with(reply: Reply, *, crashes: bool) -> Reply:
     """Let the request take effect, and lose its answer."""
     lost = Reply(reply.pipelined)
+    lost.keeps_frame = reply.keeps_frame
     lost.promise = reply.promise
 
     def done(_: Reply) -> None:

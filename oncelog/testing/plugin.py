@@ -12,10 +12,18 @@ if TYPE_CHECKING:
 
 
 _SCOPE = "oncelog_broker_scope"
+_SCOPES = ("function", "class", "module", "package", "session")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini(_SCOPE, "how long an oncelog_broker lives: function, module or session", default="function")
+    parser.addini(_SCOPE, f"how long an oncelog_broker lives: {', '.join(_SCOPES)}", default="function")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    scope = config.getini(_SCOPE)
+    if scope not in _SCOPES:
+        allowed = f"{', '.join(_SCOPES[:-1])} or {_SCOPES[-1]}"
+        raise pytest.UsageError(f"{_SCOPE} is {scope!r}; it must be {allowed}")
 
 
 def _scope(fixture_name: str, config: pytest.Config) -> Any:

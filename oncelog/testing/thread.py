@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from oncelog.broker.config.broker_config import Setting
@@ -14,32 +15,51 @@ from oncelog.broker.config.load import load_config
 from oncelog.broker.runtime import event_loop
 from oncelog.testing.controlled import ControlledApp
 
+ANSWER_SECONDS_MAX = 30.0
+
 
 class BrokerThread:
+    can_crash = False
+
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = settings
         self._started: Future[int] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._app: ControlledApp | None = None
         self._failure: BaseException | None = None
+        self._ending = False
         self._thread = threading.Thread(target=self._run, name="oncelog-broker", daemon=True)
         self._thread.start()
-        self.port = self._wait_until_ready()
+        try:
+            self.port = self._wait_until_ready()
+        except BaseException:
+            self.end()
+            raise
 
     @property
     def pid(self) -> int:
         return os.getpid()
 
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
     def stop(self) -> None:
-        assert self._loop is not None
-        assert self._app is not None
-        self._loop.call_soon_threadsafe(self._app.stopping.set)
-        self._thread.join()
+        self.end()
         if self._failure is not None:
             raise self._failure
 
+    def end(self) -> None:
+        self._ending = True
+        if self._loop is not None and self._app is not None:
+            # A loop that is closed has nothing left to stop.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._app.stopping.set)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
     def command(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Have the broker do something, in its own thread, and wait for the result."""
+        """In the broker's own thread."""
         assert self._loop is not None
         assert self._app is not None
         result: Future[Any] = Future()
@@ -51,8 +71,15 @@ class BrokerThread:
             except Exception as error:
                 result.set_exception(error)
 
-        self._loop.call_soon_threadsafe(carry_out)
-        return result.result()
+        try:
+            self._loop.call_soon_threadsafe(carry_out)
+        except RuntimeError:
+            why = f": {self._failure!r}" if self._failure is not None else ""
+            raise RuntimeError(f"the broker has ended by itself{why}; start() it again") from None
+        try:
+            return result.result(ANSWER_SECONDS_MAX)
+        except TimeoutError:
+            raise TimeoutError(f"the broker did not answer within {ANSWER_SECONDS_MAX:g} s") from None
 
     def _wait_until_ready(self) -> int:
         from oncelog.testing.broker import BrokerFailed
@@ -60,7 +87,6 @@ class BrokerThread:
         try:
             return self._started.result()
         except Exception as error:
-            self._thread.join()
             raise BrokerFailed(str(error)) from error
 
     def _run(self) -> None:
@@ -76,6 +102,9 @@ class BrokerThread:
         self._loop = asyncio.get_running_loop()
         settings = [Setting(name, value, "the test") for name, value in self._settings.items()]
         self._app = app = ControlledApp(load_config(flags=settings))
+        if self._ending:
+            # Interrupted before there was an app to tell.
+            app.stopping.set()
         await app.start()
         self._started.set_result(next(iter(app.bound.values()))[1])
         await app.stopping.wait()

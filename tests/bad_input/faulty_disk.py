@@ -19,11 +19,14 @@ class FaultyDisk(Disk):
         self.broken_directory = ""
         self._held_topic = ""
         self._released = threading.Event()
+        self.is_holding = threading.Event()
+        """Set once a sync waits for `release`."""
         self._paths: dict[int, str] = {}
 
     def hold(self, topic: str) -> None:
         """Let no sync of these files end before `release`."""
         self._released.clear()
+        self.is_holding.clear()
         self._held_topic = topic
 
     def release(self) -> None:
@@ -50,6 +53,7 @@ class FaultyDisk(Disk):
 
     def fdatasync(self, fd: int) -> None:
         if self._held_topic and self._is_of(self._held_topic, fd):
+            self.is_holding.set()
             self._released.wait()
         if self.sync_error and self._is_broken(fd):
             raise OSError(self.sync_error, os.strerror(self.sync_error))

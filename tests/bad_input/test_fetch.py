@@ -295,7 +295,7 @@ def test_a_partition_twice_in_list_offsets(client: RawClient, filled: Target) ->
 
 
 def test_a_fetch_of_very_many_partitions(broker: LiveBroker, filled: Target) -> None:
-    count = 100_000
+    count = 19_000
     wanted = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1) for index in range(count)]
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=filled.name, partitions=wanted)])
     with RawClient(broker.port) as client:

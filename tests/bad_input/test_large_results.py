@@ -1,4 +1,5 @@
-"""What a coordinator has to write at once may be more than a batch may have, and is nobody else's business."""
+"""What a coordinator has to write at once may be more than a batch may have: it is divided, or refused, and in either
+case it concerns nobody else."""
 
 from __future__ import annotations
 
@@ -6,9 +7,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from oncelog.protocol.errors import ErrorCode
+from oncelog.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from oncelog.protocol.messages.delete_groups import DeleteGroupsRequest
 from oncelog.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog.protocol.messages.find_coordinator import FindCoordinatorRequest
+from oncelog.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from oncelog.protocol.messages.init_producer_id import InitProducerIdRequest
+from oncelog.protocol.messages.join_group import JoinGroupRequestProtocol
 from oncelog.protocol.messages.list_groups import ListGroupsRequest
 from oncelog.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -16,17 +26,18 @@ from oncelog.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from oncelog.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from oncelog.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from oncelog.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.bad_input.conftest import StartBroker
+from tests.bad_input.conftest import ErrorLog, StartBroker
 from tests.bad_input.live import LiveBroker
 from tests.bad_input.raw import RawClient, wait_until
 from tests.bad_input.requests import create_topic
 from tests.bad_input.test_groups import join
-from tests.transactions.wire_producer import NEW, TxnProducer
+from tests.transactions.wire_producer import NEW, OLD, TxnProducer
 
 PARTITIONS = 100
 BATCH_BYTES_MAX = 2000
@@ -132,3 +143,118 @@ def test_offsets_that_come_and_go_at_once(
     assert world.offsets() == PARTITIONS
     remove(world)
     wait_until(lambda: world.offsets() == 0, "the offsets are gone")
+
+
+# -- refused ---------------------------------------------------------------------------------------------------
+
+LARGE = 3 * BATCH_BYTES_MAX
+
+
+def large_heartbeat(client: RawClient) -> int:
+    names = [f"{number:0100}" for number in range(LARGE // 100)]
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=GROUP,
+        member_id="m",
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=names,
+        topic_partitions=[],
+    )
+    code: int = client.call(request, 1).error_code
+    return code
+
+
+def large_metadata(client: RawClient) -> int:
+    request = join(GROUP, protocols=[JoinGroupRequestProtocol(name="range", metadata=bytes(LARGE))])
+    code: int = client.call(request, 9).error_code
+    return code
+
+
+def large_protocol_type(client: RawClient) -> int:
+    code: int = client.call(join(GROUP, protocol_type="p" * LARGE), 9).error_code
+    return code
+
+
+def large_group_id(client: RawClient) -> int:
+    code: int = client.call(join("g" * LARGE), 9).error_code
+    return code
+
+
+def large_group_id_of_a_commit(client: RawClient) -> int:
+    entry = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    topics = [OffsetCommitRequestTopic(name=TOPIC, partitions=[entry])]
+    answer = client.call(OffsetCommitRequest(group_id="g" * LARGE, topics=topics), 9)
+    code: int = answer.topics[0].partitions[0].error_code
+    return code
+
+
+def large_transactional_id(client: RawClient) -> int:
+    assert client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 6).coordinators[0].error_code == 0
+    request = InitProducerIdRequest(transactional_id="x" * LARGE, transaction_timeout_ms=1000)
+    code: int = client.call(request, 5).error_code
+    return code
+
+
+def large_transaction(client: RawClient) -> int:
+    producer = TxnProducer(client, OLD, "x" * (BATCH_BYTES_MAX - 450))
+    (code,) = set(producer.add(TOPIC, partitions=tuple(range(PARTITIONS))).values())
+    assert producer.add(TOPIC) == {(TOPIC, 0): 0}
+    assert producer.end() == 0
+    return code
+
+
+REFUSALS = {
+    large_heartbeat: ErrorCode.UNKNOWN_SERVER_ERROR,
+    large_metadata: ErrorCode.GROUP_MAX_SIZE_REACHED,
+    large_protocol_type: ErrorCode.GROUP_MAX_SIZE_REACHED,
+    large_group_id: ErrorCode.UNKNOWN_SERVER_ERROR,
+    large_group_id_of_a_commit: ErrorCode.UNKNOWN_SERVER_ERROR,
+    large_transactional_id: ErrorCode.UNKNOWN_SERVER_ERROR,
+    large_transaction: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+@pytest.mark.parametrize("request_", REFUSALS, ids=lambda function: function.__name__)
+def test_a_record_that_is_too_large_is_one_clients_error(world: World, request_: Callable[[RawClient], int]) -> None:
+    groups = world.groups()
+    assert request_(world.client) == REFUSALS[request_]
+    assert world.groups() == groups
+
+
+def test_an_assignment_that_is_too_large_is_the_leaders_error(world: World) -> None:
+    with RawClient(world.broker.port) as client:
+        request = join(GROUP, member_id=client.call(join(GROUP), 9).member_id, session_timeout_ms=3 * DELAY_MS)
+        sent = client.send(request, 9)
+        wait_until(lambda: world.groups().get(GROUP) == "PreparingRebalance", "the member waits")
+        world.advance(DELAY_MS)
+        joined = client.read_answer(request, 9, sent)
+        member = {"group_id": GROUP, "member_id": joined.member_id, "generation_id": joined.generation_id}
+        for size, code in ((LARGE, ErrorCode.UNKNOWN_SERVER_ERROR), (10, ErrorCode.NONE)):
+            assignments = [SyncGroupRequestAssignment(member_id=joined.member_id, assignment=bytes(size))]
+            sync = SyncGroupRequest(**member, protocol_type="consumer", protocol_name="range", assignments=assignments)
+            assert client.call(sync, 5).error_code == code
+
+
+def test_a_lowered_limit_holds_up_the_end_of_a_transaction_until_it_is_raised(
+    start_broker: StartBroker, error_log: ErrorLog
+) -> None:
+    """Nobody can be refused here: the coordinator loads itself anew, and tries again."""
+    broker = start_broker({"transaction.state.log.num.partitions": "1"})
+    with RawClient(broker.port) as client:
+        create_topic(client, TOPIC)
+        producer = TxnProducer(client, OLD, timeout_ms=60_000)
+        assert producer.add(TOPIC) == {(TOPIC, 0): 0}
+        set_config(client, "__transaction_state", "max.message.bytes", "10")
+        broker.on_loop(lambda: broker.app.services.clock.advance(60_000))
+        assert [line for line in error_log.lines if "the coordinator starts anew" in line]
+        error_log.lines.clear()
+        set_config(client, "__transaction_state", "max.message.bytes", "10000")
+        wait_until(lambda: producer.state()[0] == "Ongoing", "the coordinator is loaded")
+        broker.on_loop(lambda: broker.app.services.clock.advance(60_000))
+        wait_until(lambda: producer.state()[0] == "CompleteAbort", "the transaction has ended")
+
+
+def set_config(client: RawClient, topic: str, name: str, value: str) -> None:
+    config = AlterableConfig(name=name, config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=[config])
+    (changed,) = client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    assert changed.error_code == 0

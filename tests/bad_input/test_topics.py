@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from oncelog.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopicConfig
 from oncelog.protocol.messages.delete_records import (
@@ -18,7 +20,7 @@ from oncelog.protocol.messages.delete_records import (
 from oncelog.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from oncelog.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.bad_input.conftest import StartBroker, Target
+from tests.bad_input.conftest import ErrorLog, Neighbour, StartBroker, Target
 from tests.bad_input.live import LiveBroker
 from tests.bad_input.raw import RawClient
 from tests.bad_input.requests import (
@@ -296,3 +298,49 @@ def test_metadata_of_a_topic_id_that_does_not_exist(client: RawClient, version: 
     request = MetadataRequest(topics=[MetadataRequestTopic(topic_id=b"\xff" * 16, name=None)])
     (topic,) = client.call(request, version).topics
     assert topic.error_code == code
+
+
+def write_strangers(root: Path) -> None:
+    """In the place of partition 0 a file, of 1 somebody's folder, of 2 a partition of another broker."""
+    (root / "t-0").write_text("a file")
+    for index, name, text in ((1, "notes.txt", "a note"), (2, "partition.metadata", "version: 0")):
+        (root / f"t-{index}").mkdir()
+        (root / f"t-{index}" / name).write_text(text)
+
+
+def strangers(root: Path) -> dict[str, str]:
+    paths = [path for path in root.rglob("*") if path.name.startswith("t-") or path.parent.name in ("t-1", "t-2")]
+    return {str(path): path.read_text() for path in paths if path.is_file()}
+
+
+@pytest.mark.parametrize("while_it_runs", [False, True])
+def test_a_topic_whose_directories_are_taken(
+    start_broker: StartBroker, tmp_path: Path, error_log: ErrorLog, while_it_runs: bool
+) -> None:
+    root = tmp_path / "data"
+    root.mkdir()
+    if not while_it_runs:
+        write_strangers(root)
+    broker = start_broker(data_dir=root)
+    if while_it_runs:
+        write_strangers(root)
+    before = strangers(root)
+    with Neighbour(broker) as neighbour, RawClient(broker.port) as client:
+        create_topic(client, "t", partitions=4)
+        for index in (0, 1, 2) * 3:
+            response = client.call(produce("t", batch(), index=index), PRODUCE_VERSION)
+            (answer,) = response.responses[0].partition_responses
+            assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert f"t-{index} is in the way" in answer.error_message
+        assert produce_codes(client.call(produce("t", batch(), index=3), PRODUCE_VERSION)) == [0]
+        assert [line.partition(" cannot be opened")[0] for line in error_log.lines] == ["t-0", "t-1", "t-2"]
+        error_log.lines.clear()
+        neighbour.check()
+        assert strangers(root) == before
+        del before[str(root / "t-0")]
+        (root / "t-0").unlink()
+        assert produce_codes(client.call(produce("t", batch()), PRODUCE_VERSION)) == [0]
+        client.call(DeleteTopicsRequest(timeout_ms=5000, topics=[DeleteTopicState(name="t")]), 6)
+        neighbour.check()
+    broker.stop()
+    assert strangers(root) == before

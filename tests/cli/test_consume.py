@@ -8,6 +8,7 @@ import pytest
 
 from oncelog.cli.consume import parse_start
 from oncelog.client.consumer import Start
+from oncelog.testing import Broker
 from tests.cli.conftest import Run
 
 
@@ -70,8 +71,12 @@ def test_isolation_levels_are_understood(run: Run, filled: str) -> None:
 
 def test_what_does_not_exist(run: Run, topic: str) -> None:
     missing = f"{topic}-missing"
-    assert run("consume", missing, "-e") == (1, "", f"oncelog consume: there is no topic '{missing}'\n")
-    expected = f"oncelog consume: topic '{topic}' has 3 partitions; 7 is none of them\n"
+    assert run("consume", missing, "-e") == (
+        1,
+        "",
+        f"oncelog consume: there is no topic '{missing}'; oncelog topics list shows those that exist\n",
+    )
+    expected = f"oncelog consume: partition 7 does not exist; topic '{topic}' has 3 partitions (0 to 2)\n"
     assert run("consume", topic, "-e", "-p", "7") == (1, "", expected)
 
 
@@ -80,3 +85,23 @@ def test_starts_are_parsed() -> None:
     assert parse_start("latest") == Start.latest()
     assert parse_start("-7") == Start.tail(7)
     assert parse_start("s@1969-12-31T00:00:00+00:00") == Start.timestamp(0)
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--isolation", "read_uncommitted"]])
+def test_damaged_records_are_not_printed(run: Run, options: list[str]) -> None:
+    with Broker() as broker:
+        for value in (b"first", b"second", b"third"):
+            assert run("produce", "t", "-b", broker.bootstrap_servers, stdin=value + b"\n").code == 0
+        log = broker.data_dir / "t-0" / f"{0:020}.log"
+        log.write_bytes(log.read_bytes().replace(b"second", b"sEcond"))
+        result = run("consume", "t", "-e", *options, "-b", broker.bootstrap_servers)
+        assert result.code == 1
+        assert "first" in result.out
+        assert "cond" not in result.out
+        assert result.err == (
+            "oncelog consume: the records 1 to 1 of t-0 are damaged: their checksum does not match; check the broker's "
+            "disk with oncelog verify-log; to go on behind them: -p 0 -o 2\n"
+        )
+        assert run("consume", "t", "-e", "-p", "0", "-o", "2", "-b", broker.bootstrap_servers).out == "third\n"
+        # What is damaged can still be described.
+        assert "3 records" in run("topics", "describe", "t", "-b", broker.bootstrap_servers).out

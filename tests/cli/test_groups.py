@@ -110,6 +110,14 @@ def test_a_reset_by_a_number_of_offsets(broker: Broker, capsys: pytest.CaptureFi
     assert json.loads(out)["offsets"] == [{"topic": "orders", "partition": 0, "from": 20, "to": 15}]
 
 
+@pytest.mark.parametrize("time", ["1969-12-31T23:59:59.999+00:00", "1969-12-31T23:59:59.998+00:00"])
+def test_a_time_before_1970_is_the_beginning(broker: Broker, capsys: pytest.CaptureFixture[str], time: str) -> None:
+    """In Kafka's protocol the times -1 and -2 stand for the end and the beginning."""
+    code, out, _ = run(broker, "reset", "readers", "--to", time, "--json", capsys=capsys)
+    assert code == 0
+    assert json.loads(out)["offsets"][0]["to"] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
@@ -117,7 +125,7 @@ def test_a_reset_by_a_number_of_offsets(broker: Broker, capsys: pytest.CaptureFi
         (("reset", "readers", "--to", "yesterday"), 2, "yesterday"),
         (("reset", "readers", "--by", "soon"), 2, "soon"),
         (("reset", "strangers", "--to", "earliest"), 2, "--topic"),
-        (("describe", "strangers"), 1, "there is no group strangers"),
+        (("describe", "strangers"), 1, "there is no group 'strangers'; oncelog groups list"),
         (("delete", "strangers"), 1, "GROUP_ID_NOT_FOUND"),
     ],
 )
@@ -140,6 +148,12 @@ def test_a_group_with_members_is_neither_reset_nor_deleted(capsys: pytest.Captur
         code, _, err = run(running, "reset", "readers", "--to", "earliest", "--execute", capsys=capsys)
         assert code == 1
         assert "has members" in err
+        # Nor is it shown what cannot be done.
+        assert run(running, "reset", "readers", "--to", "earliest", capsys=capsys) == (
+            1,
+            "",
+            "oncelog groups: NON_EMPTY_GROUP: group 'readers' has members; stop its consumers first\n",
+        )
         code, _, err = run(running, "delete", "readers", capsys=capsys)
         assert code == 1
         assert "NON_EMPTY_GROUP" in err

@@ -33,7 +33,24 @@ def test_a_command_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("verb", sorted(VERBS.keys() - {"version", "serve"}))
 def test_every_command_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "--help"]) == 0
-    assert f"oncelog {verb}" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"oncelog {verb}" in shown
+    assert main(["help", verb]) == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_help_of_a_subcommand(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "topics", "create"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: oncelog topics create NAME [OPTIONS]\n")
+    assert main(["help", "version"]) == 0
+    assert capsys.readouterr().out == "Print the version.\n"
+
+
+def test_help_of_what_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "topcis"]) == 2
+    assert capsys.readouterr().err == "oncelog: there is no command 'topcis'; did you mean 'topics'?\n"
+    assert main(["help", "topics", "frobnicate"]) == 2
+    assert capsys.readouterr().err.startswith("oncelog topics: No such command 'frobnicate'")
 
 
 def test_commands_that_must_start_fast_do_not_load_typer_or_rich() -> None:

@@ -23,6 +23,20 @@ def test_nobody_answers(run: Run) -> None:
     )
 
 
+def test_the_next_address_is_tried(run: Run, bootstrap_servers: str) -> None:
+    result = run("ping", "-b", f"127.0.0.1:1,{bootstrap_servers}")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"{bootstrap_servers} answers in ")
+
+
+def test_nobody_answers_at_any_address(run: Run) -> None:
+    result = run("ping", "-b", "127.0.0.1:1,127.0.0.1:2")
+    assert (result.code, result.out) == (1, "")
+    first, second = result.err.splitlines()
+    assert first.startswith("oncelog ping: no broker answers at 127.0.0.1:1;")
+    assert second.startswith("oncelog ping: no broker answers at 127.0.0.1:2;")
+
+
 def test_security_settings_are_read_from_a_file(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=PLAINTEXT\nretries=3\n")
@@ -34,7 +48,16 @@ def test_security_settings_are_read_from_a_file(run: Run, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "args", [["-b", "host:x"], ["--nonsense"], ["--timeout", "soon"], ["--command-config", "/no/such/file"]]
+    "args",
+    [
+        ["-b", "host:x"],
+        ["--nonsense"],
+        ["--timeout", "soon"],
+        ["--timeout", "nan"],
+        ["--timeout", "inf"],
+        ["--timeout", "-1"],
+        ["--command-config", "/no/such/file"],
+    ],
 )
 def test_wrong_usage_is_one_line(run: Run, args: list[str]) -> None:
     result = run("ping", *args)

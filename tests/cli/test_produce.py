@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from oncelog.testing import Broker
 from tests.cli.conftest import Run
 
 
@@ -83,6 +86,54 @@ def test_what_consume_writes_as_json_produce_reads(run: Run, topic: str) -> None
     assert run("consume", f"{topic}-copy", "-e", "--json").out == first.replace(topic, f"{topic}-copy")
 
 
+def test_a_broker_that_goes_away_leaves_the_count(run: Run) -> None:
+    with (
+        Broker(subprocess=True) as broker,
+        subprocess.Popen(
+            [sys.executable, "-m", "oncelog.cli.main", "produce", "t", "-b", broker.bootstrap_servers],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process,
+    ):
+        assert process.stdin is not None
+        process.stdin.write(b"first\nsecond\n")
+        process.stdin.flush()
+        while run("consume", "t", "-e", "-b", broker.bootstrap_servers).out.count("\n") < 2:
+            assert process.poll() is None
+        broker.kill()
+        _, errors = process.communicate(b"third\n", timeout=60)
+        assert errors.decode().splitlines() == [
+            "2 records produced to t",
+            f"oncelog produce: no broker answers at {broker.bootstrap_servers}; is it running? (oncelog serve)",
+        ]
+        assert process.returncode == 1
+
+
+def test_a_copy_into_a_topic_with_fewer_partitions(run: Run, topic: str) -> None:
+    for partition in range(3):
+        run("produce", topic, "-p", str(partition), stdin=b"%d-first\n%d-second\n" % (partition, partition))
+    copied = run("consume", topic, "-e", "--json").out.encode()
+    for count, expected in {
+        1: [[0, 1, 2]],
+        2: [[0, 2], [1]],
+        4: [[0], [1], [2], []],
+    }.items():
+        name = f"{topic}-{count}"
+        run("topics", "create", name, "-p", str(count))
+        assert run("produce", name, "--json", stdin=copied) == (0, "", f"6 records produced to {name}\n")
+        for partition, sources in enumerate(expected):
+            values = run("consume", name, "-e", "-p", str(partition)).out.split()
+            assert sorted(values) == [f"{source}-{place}" for source in sources for place in ("first", "second")]
+            for source in sources:
+                assert values.index(f"{source}-first") < values.index(f"{source}-second")
+
+
+def test_a_partition_that_was_written_by_hand_has_to_exist(run: Run, topic: str) -> None:
+    result = run("produce", topic, "--json", stdin=b'{"value": "x", "partition": 3}\n')
+    assert result.code == 1
+    assert f"partition 3 does not exist; topic '{topic}' has 3 partitions (0 to 2)" in result.err
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -93,8 +144,11 @@ def test_what_consume_writes_as_json_produce_reads(run: Run, topic: str) -> None
         (b'{"value": 5}', "value must be a string"),
         (b'{"value": {"base64": "?"}}', "value is not base64"),
         (b'{"headers": 5}', "headers must be"),
-        (b'{"partition": -1}', "partition must be a number"),
-        (b'{"timestamp": true}', "timestamp must be a number"),
+        (b'{"partition": -1}', "partition must be a whole number"),
+        (b'{"timestamp": true}', "timestamp must be a whole number"),
+        (b'{"timestamp": 9223372036854775808}', "timestamp must be a whole number"),
+        (b'{"partition": 2147483648}', "partition must be a whole number"),
+        (b'{"value": ' + b"[" * 100_000, "nested too deeply"),
     ],
 )
 def test_a_bad_json_line_is_named_and_what_came_before_is_written(
@@ -110,6 +164,6 @@ def test_a_bad_json_line_is_named_and_what_came_before_is_written(
 
 
 def test_refusals(run: Run, topic: str) -> None:
-    expected = f"oncelog produce: topic '{topic}' has 3 partitions; 9 is none of them\n"
+    expected = f"oncelog produce: partition 9 does not exist; topic '{topic}' has 3 partitions (0 to 2)\n"
     assert run("produce", topic, "-p", "9", stdin=b"x\n") == (1, "", expected)
     assert run("produce", "not a name", stdin=b"x\n").err.startswith("oncelog produce: INVALID_TOPIC_EXCEPTION: ")

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -30,11 +31,11 @@ def run(*arguments: str, environment: dict[str, str] | None = None) -> subproces
 
 def refused(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
     assert done.returncode == code, done
-    lines = done.stderr.splitlines()
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("oncelog: ")
+    *logged, line = done.stderr.splitlines()
+    assert all(re.match(r"\d{4}-\d\d-\d\d .* ERROR ", each) for each in logged), done.stderr
+    assert line.startswith("oncelog: ")
     for word in words:
-        assert word in lines[0]
+        assert word in line
     assert done.stdout == ""
 
 
@@ -99,6 +100,7 @@ def test_the_data_directory_is_private(served: tuple[subprocess.Popen[str], str]
 NOT_FOR_THE_START = {
     *(
         "argparse",
+        "backports.zstd",
         "cramjam",
         "crc32c",
         "dataclasses",
@@ -107,8 +109,21 @@ NOT_FOR_THE_START = {
         "http",
         "importlib.metadata",
         "ipaddress",
+        "lz4",
     ),
-    *("multiprocessing", "pathlib", "platform", "random", "rich", "shutil", "tempfile", "typer", "urllib", "uuid"),
+    *(
+        "multiprocessing",
+        "pathlib",
+        "platform",
+        "random",
+        "re2",
+        "rich",
+        "shutil",
+        "tempfile",
+        "typer",
+        "urllib",
+        "uuid",
+    ),
     *("oncelog.broker.coordinator.groups", "oncelog.broker.coordinator.transactions.coordinator"),
     *("oncelog.broker.handlers.produce", "oncelog.broker.log.cleaner", "oncelog.broker.log.partition_log"),
 }
@@ -134,10 +149,47 @@ def test_it_starts_without_what_it_needs_later(tmp_path: Path) -> None:
     assert not loaded & NOT_FOR_THE_START
 
 
+WITHOUT_RE2 = """
+import sys
+from importlib.machinery import PathFinder
+find_spec = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *rest: None if name == "re2" else find_spec(name, *rest)
+from oncelog.cli.main import main
+sys.exit(main(["serve", "--listen", "127.0.0.1:0", "--data", sys.argv[1]]))
+"""
+
+
+def test_it_says_that_the_engine_of_regular_expressions_is_missing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_RE2, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        while "started" not in process.stdout.readline():
+            assert process.poll() is None
+        process.terminate()
+        _, printed = process.communicate(timeout=60)
+    (note,) = [line for line in printed.splitlines() if line.startswith("note: ")]
+    assert note.startswith("note: the package google-re2 is missing")
+    assert note.endswith("pip install google-re2")
+
+
+def test_a_plain_install_brings_the_engine_of_regular_expressions() -> None:
+    needed = [requirement for requirement in requires("oncelog") or () if requirement.startswith("google-re2")]
+    assert [requirement for requirement in needed if "extra" not in requirement]
+
+
 def test_the_first_produce_finds_the_codecs_loaded() -> None:
     """An import in the midst of a request may fail for want of a descriptor, with half of its batches written."""
-    program = "import sys, oncelog.broker.handlers.produce; sys.exit('cramjam' not in sys.modules)"
+    program = (
+        "import sys, oncelog.broker.handlers.produce; sys.exit(not {'cramjam', 'lz4.frame'} <= sys.modules.keys())"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_another_node_id_than_before(tmp_path: Path) -> None:
+    with Broker({"node.id": 7}, data_dir=tmp_path):
+        pass
+    done = run("--data", str(tmp_path), "--listen", "127.0.0.1:0")
+    refused(done, 1, "Stored node id 7 doesn't match node.id 1", "set node.id=7", "--data")
 
 
 def test_a_port_in_use(tmp_path: Path) -> None:

@@ -2,7 +2,71 @@ from __future__ import annotations
 
 import json
 
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from oncelog.testing import Broker
 from tests.cli.conftest import Run
+
+
+def transactional(bootstrap_servers: str, topic: str) -> Producer:
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(30)
+    return producer
+
+
+def in_transaction(producer: Producer, topic: str, count: int) -> None:
+    producer.begin_transaction()
+    for _ in range(count):
+        producer.produce(topic, b"value", partition=0)
+    producer.flush(30)
+
+
+def test_markers_and_aborted_records_are_not_counted(run: Run, topic: str, bootstrap_servers: str) -> None:
+    producer = transactional(bootstrap_servers, topic)
+    in_transaction(producer, topic, 3)
+    producer.commit_transaction(30)
+    in_transaction(producer, topic, 5)
+    producer.abort_transaction(30)
+    in_transaction(producer, topic, 7)
+    described = run("topics", "describe", topic).out.splitlines()
+    assert described[0].endswith("3 partitions, 3 records)")
+    # Two markers and the records of the aborted and of the open transaction have offsets, too.
+    assert described[2].split()[4:7] == ["0", "17", "3"]
+    producer.commit_transaction(30)
+    assert run("topics", "describe", topic).out.splitlines()[0].endswith("3 partitions, 10 records)")
+    (listed,) = [line for line in run("topics", "list").out.splitlines() if line.startswith(f"{topic} ")]
+    assert listed.split()[3] == "10"
+    found = json.loads(run("topics", "describe", topic, "--json").out)
+    assert (found["records"], found["records_exact"]) == (10, True)
+    assert [each["record_count"] for each in found["partitions"]] == [10, 0, 0]
+
+
+def test_records_before_the_start_of_the_log_are_not_counted(run: Run, topic: str, bootstrap_servers: str) -> None:
+    run("produce", topic, "-p", "0", stdin=b"1\n2\n3\n4\n5\n")
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    for deleted in admin.delete_records([TopicPartition(topic, 0, 2)]).values():
+        deleted.result(30)
+    assert run("topics", "describe", topic).out.splitlines()[0].endswith("3 partitions, 3 records)")
+
+
+def test_a_large_partition_is_not_counted(run: Run, topic: str) -> None:
+    run("produce", topic, "-p", "0", stdin=(b"x" * 1000 + b"\n") * 1200)
+    run("produce", topic, "-p", "1", stdin=b"a\n")
+    described = run("topics", "describe", topic).out.splitlines()
+    assert described[0].endswith("3 partitions, ≤1,201 records)")
+    assert described[2].split()[6] == "≤1,200"
+    assert described[3].split()[6] == "1"
+    found = json.loads(run("topics", "describe", topic, "--json").out)
+    assert (found["records"], found["records_exact"]) == (1201, False)
+
+
+def test_no_topics_at_all(run: Run) -> None:
+    with Broker() as broker:
+        none = (0, "There are no topics. Create one: oncelog topics create NAME\n", "")
+        assert run("topics", "list", "-b", broker.bootstrap_servers) == none
+        assert run("topics", "describe", "-b", broker.bootstrap_servers) == none
+        assert run("topics", "describe", "--json", "-b", broker.bootstrap_servers) == (0, "[]\n", "")
 
 
 def test_a_topic_from_creation_to_deletion(run: Run, topic: str) -> None:
@@ -17,7 +81,11 @@ def test_a_topic_from_creation_to_deletion(run: Run, topic: str) -> None:
     assert [each["partition"] for each in described["partitions"]] == [0, 1, 2, 3]
     assert described["configs"] == {"cleanup.policy": "compact"}
     assert run("topics", "delete", name) == (0, f"Topic {name} deleted.\n", "")
-    assert run("topics", "describe", name) == (1, "", f"oncelog topics: there is no topic '{name}'\n")
+    assert run("topics", "describe", name) == (
+        1,
+        "",
+        f"oncelog topics: there is no topic '{name}'; oncelog topics list shows those that exist\n",
+    )
 
 
 def test_list_shows_partitions_records_and_size(run: Run, topic: str) -> None:
@@ -58,7 +126,7 @@ def test_refusals_are_one_line_and_exit_code_1(run: Run, topic: str) -> None:
         assert (result.code, result.out) == (1, "")
         assert result.err.startswith(f"oncelog topics: {code}: ")
         assert result.err.count("\n") == 1
-    unknown = f"oncelog topics: there is no topic '{topic}x'\n"
+    unknown = f"oncelog topics: there is no topic '{topic}x'; oncelog topics list shows those that exist\n"
     for args in (["delete"], ["alter", "-p", "9"], ["describe"], ["alter", "-c", "retention.ms=1"]):
         assert run("topics", args[0], f"{topic}x", *args[1:]) == (1, "", unknown)
 
@@ -66,7 +134,7 @@ def test_refusals_are_one_line_and_exit_code_1(run: Run, topic: str) -> None:
 def test_what_can_be_deleted_is_deleted(run: Run, topic: str) -> None:
     code, out, err = run("topics", "delete", "nobody", topic)
     assert (code, out) == (1, f"Topic {topic} deleted.\n")
-    assert err == "oncelog topics: there is no topic 'nobody'\n"
+    assert err == "oncelog topics: there is no topic 'nobody'; oncelog topics list shows those that exist\n"
 
 
 def test_create_if_not_exists(run: Run, topic: str) -> None:

@@ -15,13 +15,35 @@ from oncelog.client.addresses import Address, parse_address, parse_addresses
         ("::1", "::1", 9092),
         ("fe80::1%eth0", "fe80::1%eth0", 9092),
         ("10.0.0.1:1", "10.0.0.1", 1),
+        ("PLAINTEXT://localhost:9093", "localhost", 9093),
+        ("plaintext://[::1]:9093", "::1", 9093),
+        ("PLAINTEXT_HOST://broker", "broker", 9092),
+        ("SASL_SSL://broker.example.com:9094", "broker.example.com", 9094),
     ],
 )
 def test_addresses_are_understood(text: str, host: str, port: int) -> None:
     assert parse_address(text) == (host, port)
 
 
-@pytest.mark.parametrize("text", ["", " , ", ":9092", "host:", "host:0", "host:65536", "host:x", "[::1", "[::1]9092"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " , ",
+        ":9092",
+        "host:",
+        "host:0",
+        "host:65536",
+        "host:x",
+        "[::1",
+        "[::1]9092",
+        "http://h:9092/",
+        "a b:9092",
+        "h/x:9092",
+        "PLAINTEXT://",
+        "u@h:9092",
+    ],
+)
 def test_what_is_no_address_is_refused(text: str) -> None:
     if text == "host:":
         assert parse_address(text) == ("host", 9092)

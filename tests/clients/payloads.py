@@ -69,8 +69,8 @@ def stored_codecs(data_dir: Path, topic: str) -> set[str]:
     return {Compression(header.compression).name.lower() for _, header in iter_headers(data)}
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
+    deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"it did not come to pass: {what}"
         time.sleep(0.02)

@@ -33,6 +33,10 @@ class StockClient(Protocol):
         """To partition 0. Returns the offsets that the broker told, which it does not with acks=0."""
         ...
 
+    def produce_idempotently(self, bootstrap: str, topic: str) -> int:
+        """One record to partition 0, by a producer that needs a producer id. Returns its offset."""
+        ...
+
     def consume(self, bootstrap: str, topic: str, count: int) -> list[Received]:
         """So many records of partition 0, from its beginning."""
         ...
@@ -94,6 +98,15 @@ class Confluent:
         wait_for_end(bootstrap, topic, len(records))
         return None if acks == "0" else offsets
 
+    def produce_idempotently(self, bootstrap: str, topic: str) -> int:
+        producer = confluent_kafka.Producer(
+            {"bootstrap.servers": bootstrap, "log_level": 0, "enable.idempotence": True}
+        )
+        outcomes: list[Any] = []
+        producer.produce(topic, b"", partition=0, on_delivery=lambda error, sent: outcomes.append(error or sent))
+        assert producer.flush(TIMEOUT_S) == 0
+        return int(outcomes[0].offset())
+
     def consume(self, bootstrap: str, topic: str, count: int) -> list[Received]:
         consumer = confluent_kafka.Consumer(
             {
@@ -154,6 +167,10 @@ class KafkaPython:
             offsets = [future.get(TIMEOUT_S).offset for future in futures]
             wait_for_end(bootstrap, topic, len(records))
         return None if acks == "0" else offsets
+
+    def produce_idempotently(self, bootstrap: str, topic: str) -> int:
+        with closing(kafka.KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True)) as producer:
+            return int(producer.send(topic, b"", partition=0).get(TIMEOUT_S).offset)
 
     def consume(self, bootstrap: str, topic: str, count: int) -> list[Received]:
         consumer = kafka.KafkaConsumer(
@@ -219,6 +236,18 @@ class AioKafka:
             finally:
                 await producer.stop()
             return None if acks == "0" else [answer.offset for answer in answers]
+
+        return asyncio.run(produce())
+
+    def produce_idempotently(self, bootstrap: str, topic: str) -> int:
+        async def produce() -> int:
+            producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True)
+            await asyncio.wait_for(producer.start(), TIMEOUT_S)
+            try:
+                sent = await asyncio.wait_for(producer.send_and_wait(topic, b"", partition=0), TIMEOUT_S)
+            finally:
+                await producer.stop()
+            return int(sent.offset)
 
         return asyncio.run(produce())
 

@@ -68,7 +68,8 @@ def console(tools: Tools, codec: str, acks: str) -> None:
         "--reader-property=parse.headers=true",
         stdin="".join(f"{line}\n" for line in lines),
     )
-    assert stored_codecs(tools.broker.data_dir, topic) == {codec}
+    # With acks=0 the tool ends before the broker has written what it sent.
+    wait_until(lambda: stored_codecs(tools.broker.data_dir, topic) == {codec}, f"{topic} is written with {codec}")
     reading = (
         "kafka-console-consumer",
         f"--topic={topic}",
@@ -168,6 +169,48 @@ def client_quotas(tools: Tools) -> None:
     assert "producer_byte_rate" not in tools("kafka-configs", "--describe", *entity)
 
 
+def acls(tools: Tools) -> None:
+    refused = tools.run("kafka-acls", "--list")
+    assert refused.returncode == 1
+    assert "SecurityDisabledException: No Authorizer is configured on the broker" in refused.stdout
+
+
+def quorum(tools: Tools) -> None:
+    status = tools("kafka-metadata-quorum", "describe", "--status")
+    told = dict(re.split(r":\s+", line, maxsplit=1) for line in status.strip().splitlines())
+    assert (told["LeaderId"], told["MaxFollowerLag"]) == ("1", "0")
+    assert json.loads(told["CurrentVoters"]) == [{"id": 1, "endpoints": [f"PLAINTEXT://{tools.address}"]}]
+    assert int(told["HighWatermark"]) > 0
+    _, replica = tools("kafka-metadata-quorum", "describe", "--replication").strip().splitlines()
+    assert (replica.split()[0], replica.split()[-1]) == ("1", "Leader")
+
+
+def scram_users(tools: Tools) -> None:
+    entity = ("--entity-type=users", "--entity-name=alice")
+    for mechanism, iterations in (("SCRAM-SHA-256", 8192), ("SCRAM-SHA-512", 4096)):
+        added = f"--add-config={mechanism}=[iterations={iterations},password=secret]"
+        assert tools("kafka-configs", "--alter", *entity, added).strip() == "Completed updating config for user alice."
+    both = tools("kafka-configs", "--describe", *entity)
+    assert "SCRAM-SHA-256=iterations=8192" in both
+    assert "SCRAM-SHA-512=iterations=4096" in both
+    tools("kafka-configs", "--alter", *entity, "--delete-config=SCRAM-SHA-256")
+    left = tools("kafka-configs", "--describe", "--entity-type=users").strip()
+    assert left == "SCRAM credential configs for user-principal 'alice' are SCRAM-SHA-512=iterations=4096"
+
+
+def reassignments(tools: Tools) -> None:
+    _CLIENT.create_topic(tools.address, "moved", {})
+    plan = tools.directory / "reassignment.json"
+    wanted = {"version": 1, "partitions": [{"topic": "moved", "partition": 0, "replicas": [1]}]}
+    plan.write_text(json.dumps(wanted))
+    file = f"--reassignment-json-file={plan}"
+    executed = tools("kafka-reassign-partitions", "--execute", file)
+    assert "Successfully started partition reassignment for moved-0" in executed
+    assert "Reassignment of partition moved-0 is completed." in tools("kafka-reassign-partitions", "--verify", file)
+    assert "are active" in tools("kafka-reassign-partitions", "--cancel", file)
+    assert tools("kafka-reassign-partitions", "--list").strip() == "No partition reassignments found."
+
+
 def offsets(tools: Tools) -> None:
     """Without tiered storage, so that the local earliest offset is the earliest and none is tiered."""
     records = tuple(Sent(None, b"v", (), NOW_MS + later_ms) for later_ms in (1000, 3000, 2000))
@@ -244,6 +287,10 @@ COURSES: dict[str, Callable[[Tools], None]] = {
     "topic configs": topic_configs,
     "broker configs": broker_configs,
     "client quotas": client_quotas,
+    "acls": acls,
+    "quorum": quorum,
+    "SCRAM users": scram_users,
+    "reassignments": reassignments,
     "get-offsets": offsets,
     "log-dirs": log_dirs,
     "delete-records": delete_records,

@@ -64,3 +64,13 @@ def test_every_client_reads_every_other(
     CLIENTS[producer].produce(address, topic, records, codec=codec, acks="all")
     for name in CLIENTS.keys() - {producer}:
         assert CLIENTS[name].consume(address, topic, len(records)) == received(records), name
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_producer_waits_for_its_id(broker: Broker, unique: Callable[[str], str], name: str) -> None:
+    """While the metadata cannot be written; of the errors that would fit, all clients retry only this one."""
+    client, topic, address = CLIENTS[name], unique("id"), broker.bootstrap_servers
+    client.create_topic(address, topic, {})
+    fault = broker.faults.inject(api="InitProducerId", times=3, action="error:COORDINATOR_LOAD_IN_PROGRESS")
+    assert client.produce_idempotently(address, topic) == 0
+    assert fault.hits == 3

@@ -12,6 +12,7 @@ from oncelog.broker.log.compaction import plan_cleaning
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.offset_map import ENTRY_BYTES, OffsetMap
+from oncelog.broker.log.steps import run
 from oncelog.cli.main import main
 from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
@@ -84,7 +85,7 @@ def test_after_compaction_and_deleted_records(tmp_path: Path) -> None:
     count = len(log.closed_segments())
     # The first round makes the segments small, the second merges them.
     for _ in range(2):
-        plan = plan_cleaning(log, None, NOW)
+        plan = run(plan_cleaning(log, None, NOW))
         assert plan is not None
         for segments, cleaned in list(clean(plan, OffsetMap(100 * ENTRY_BYTES, 1.0), lambda _: None)):
             if cleaned is not None:

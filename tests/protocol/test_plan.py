@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from oncelog.protocol import compiler
 from oncelog.protocol import plan as plans
-from oncelog.protocol.codegen_decode import ELEMENTS_MAX, DecodeWriter
+from oncelog.protocol.codegen_decode import DecodeWriter
 from oncelog.protocol.codegen_encode import EncodeWriter
-from oncelog.protocol.compiler import decode, encode
-from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.compiler import ELEMENTS_MAX, decode, encode
+from oncelog.protocol.errors import TooManyElementsError
 from oncelog.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from oncelog.protocol.messages.list_groups import ListGroupsRequest
 from oncelog.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -55,7 +55,7 @@ def test_both_write_and_read_the_same(message: type[Message], version: int, data
     encoder(value, parts.append)
     expected = b"".join(parts)
     assert planned(plan, value) in (expected, None)
-    assert plan.decode(expected, 0) in (decoder(memoryview(expected), 0), None)
+    assert plan.decode(expected, 0, ELEMENTS_MAX) in (decoder(memoryview(expected), 0, ELEMENTS_MAX), None)
 
 
 @every_version
@@ -67,7 +67,7 @@ def test_what_is_usual_is_planned(message: type[Message], version: int) -> None:
         expected = b"".join(parts)
         assert planned(plan, value) == expected
     # Of a message with its defaults no tagged field is written.
-    assert plan.decode(b"head" + expected + b"tail", 4) == (message(), 4 + len(expected))
+    assert plan.decode(b"head" + expected + b"tail", 4, ELEMENTS_MAX) == (message(), 4 + len(expected))
 
 
 @every_version
@@ -81,9 +81,9 @@ def test_damaged_bytes_are_read_alike_or_left_alone(
     for flip in flips if encoded else ():
         encoded[flip // 8 % len(encoded)] ^= 1 << flip % 8
     damaged = bytes(encoded[: max(0, len(encoded) - cut)])
-    found = plan.decode(damaged, 0)
+    found = plan.decode(damaged, 0, ELEMENTS_MAX)
     if found is not None:
-        expected = decoder(memoryview(damaged), 0)
+        expected = decoder(memoryview(damaged), 0, ELEMENTS_MAX)
         # NaN is not equal to itself.
         assert found == expected or ("nan" in repr(found) and repr(found) == repr(expected))
 
@@ -93,7 +93,7 @@ def test_a_cut_message_is_left_alone(message: type[Message], version: int) -> No
     plan = make_plan(message, version)
     encoded = encode(message(), version)
     for size_bytes in range(len(encoded)):
-        assert plan.decode(encoded[:size_bytes], 0) is None
+        assert plan.decode(encoded[:size_bytes], 0, ELEMENTS_MAX) is None
 
 
 def request(records: Any = b"payload") -> ProduceRequest:
@@ -174,24 +174,36 @@ def test_stored_bytes_are_a_part_of_their_own() -> None:
 def test_records_are_views_of_any_buffer() -> None:
     encoded = encode(request(), 9)
     for buffer in (encoded, bytearray(encoded), memoryview(encoded)):
-        found = PRODUCE.decode(buffer, 0)
+        found = PRODUCE.decode(buffer, 0, ELEMENTS_MAX)
         assert found is not None
         records = found[0].topic_data[0].partition_data[0].records
         assert isinstance(records, memoryview)
         assert records.obj is (encoded if isinstance(buffer, memoryview) else buffer)
 
 
-def test_no_more_elements_than_the_budget() -> None:
-    states = encode_uvarint(ELEMENTS_MAX + 2) + b"\x01" * (ELEMENTS_MAX + 1)
-    data = states + b"\x00"
-    assert make_plan(ListGroupsRequest, 4).decode(data, 0) is None
-    with pytest.raises(ProtocolError, match="more elements"):
-        decode(ListGroupsRequest, 4, data)
+@pytest.mark.parametrize("elements_max", [0, 1, 7, 5000])
+def test_a_message_over_its_budget_is_refused_by_both(elements_max: int) -> None:
+    (decoder, _), plan = long_way(ListGroupsRequest, 4), make_plan(ListGroupsRequest, 4)
+    for count in (elements_max, elements_max + 1):
+        data = encode_uvarint(count + 1) + b"\x01" * count + b"\x00"
+        if count <= elements_max:
+            expected = decoder(memoryview(data), 0, elements_max)
+            assert (
+                plan.decode(data, 0, elements_max)
+                == expected
+                == (ListGroupsRequest(states_filter=[""] * count), len(data))
+            )
+        else:
+            assert plan.decode(data, 0, elements_max) is False
+            with pytest.raises(TooManyElementsError):
+                decoder(memoryview(data), 0, elements_max)
+            with pytest.raises(TooManyElementsError):
+                decode(ListGroupsRequest, 4, data, elements_max=elements_max)
 
 
 @pytest.mark.parametrize("position", [-1, 1000])
 def test_a_position_outside_the_buffer_is_left_alone(position: int) -> None:
-    assert PRODUCE.decode(encode(request(), 9), position) is None
+    assert PRODUCE.decode(encode(request(), 9), position, ELEMENTS_MAX) is None
 
 
 def test_tagged_fields_that_differ_are_written() -> None:
@@ -225,9 +237,9 @@ def test_plans_and_messages_leave_nothing_behind() -> None:
 
     def once() -> None:
         plan = _codec.Plan(layout)
-        message, _ = plan.decode(encoded, 0)
+        message, _ = plan.decode(encoded, 0, ELEMENTS_MAX)
         assert plan.encode(message, [])
-        assert plan.decode(encoded[:-1], 0) is None
+        assert plan.decode(encoded[:-1], 0, ELEMENTS_MAX) is None
 
     once()
     gc.collect()

@@ -120,5 +120,5 @@ def test_mistakes_are_told(subprocess: bool) -> None:
             broker.faults.inject("EndTransaction", "delay")
         with pytest.raises(ValueError, match="no action 'explode'"):
             broker.faults.inject("EndTxn", "explode")
-        with pytest.raises(ValueError, match="no action 'error:NO_SUCH'"):
+        with pytest.raises(ValueError, match="no error code 'NO_SUCH'"):
             broker.faults.inject("EndTxn", "error:NO_SUCH")

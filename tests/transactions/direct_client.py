@@ -29,6 +29,9 @@ class Connection:
     peer_address = "127.0.0.1:40000"
     connection_number = 1
 
+    def start_next(self, _: int) -> None:
+        """Nothing waits for a request but the caller."""
+
 
 async def call(services: Services, api: ApiKey, version: int, **fields: Any) -> Any:
     module = import_module(f"oncelog.broker.handlers.{api.stem}")
@@ -83,7 +86,7 @@ class DirectProducer:
             check(added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
         sequence = self.sequences.get((topic, partition), 0)
         batch = build_batch(
-            [Record(0, self.services.clock.now_ms(), None, value.encode())],
+            [Record(0, self.services.clock.wall_ms(), None, value.encode())],
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             base_sequence=sequence,

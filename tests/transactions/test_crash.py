@@ -152,6 +152,7 @@ async def abandon(app: BrokerApp, working: asyncio.Future[None]) -> None:
     await app.services.producer_ids.close()
     await app.services.metadata.close()
     await app._store.close()
+    app.loop_watch.stop()
 
 
 async def look(

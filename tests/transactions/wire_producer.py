@@ -40,14 +40,18 @@ def port_of(broker: Broker) -> int:
 class TxnProducer:
     """Sends what it is told to; its id and epoch are those that the coordinator gave, until a test changes them."""
 
-    def __init__(self, client: RawClient, generation: int = OLD, name: str | None = None) -> None:
+    def __init__(
+        self, client: RawClient, generation: int = OLD, name: str | None = None, *, timeout_ms: int = 60_000
+    ) -> None:
         self.client = client
         self.generation = generation
         self.name = name or f"txn-{next(_numbers)}"
         find = FindCoordinatorRequest(key_type=TRANSACTIONAL_ID_TYPE, coordinator_keys=[self.name])
         (found,) = client.call(find, 6).coordinators
         assert found.error_code == 0
-        started = client.call(InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000), INIT)
+        started = client.call(
+            InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=timeout_ms), INIT
+        )
         assert started.error_code == 0
         self.producer_id, self.epoch = started.producer_id, started.producer_epoch
         self.sequences: dict[str, int] = {}

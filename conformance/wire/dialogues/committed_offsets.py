@@ -37,6 +37,31 @@ def _commit(talk: Talk, group: str, offset: int, **options: Any) -> Any:
     )
 
 
+def offset_fetch_order(talk: Talk, version: int) -> None:
+    """Topics are answered in the order in which they were named; those that do not exist, last, if asked for by id."""
+    api = D.offset_fetch
+    group, topics = talk.fresh("group"), [talk.create_topic(talk.fresh("topic"), partitions=3) for _ in range(2)]
+    for topic in topics:
+        for partition in range(3):
+            talk.ask(_commit(talk, group, 7, topic=topic, partition=partition), 9)
+    first, second = topics
+    for label, wanted in {
+        "backwards": [(second, [2, 0]), (first, [1, 0])],
+        "an absent one first": [("w-absent", [0]), (second, [0]), (first, [9, 0])],
+        "an absent one between": [(first, [0]), ("w-absent", [1, 0]), (second, [0])],
+        "twice": [(first, [0]), (second, [0]), (first, [1])],
+    }.items():
+        named = [api.OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in wanted]
+        in_group = [
+            api.OffsetFetchRequestTopics(
+                name=name, topic_id=talk.kept.get(f"id of {name}", UNKNOWN_ID), partition_indexes=indexes
+            )
+            for name, indexes in wanted
+        ]
+        groups = [api.OffsetFetchRequestGroup(group_id=group, topics=in_group)]
+        talk.say(api.OffsetFetchRequest(group_id=group, topics=named, groups=groups), version, label)
+
+
 def offsets(talk: Talk, version: int) -> None:
     """Commit and fetch without members; metadata at its limit; generations of nobody; deletion."""
     group = talk.fresh("group")

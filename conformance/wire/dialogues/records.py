@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from conformance.wire import state
-from conformance.wire.dialogues.common import fetch_request, near
+from conformance.wire.dialogues.common import UNKNOWN_ID, fetch_request, near
 from conformance.wire.good_requests import D
 from conformance.wire.state import MIXED, PLAIN, batch, produce_request
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.records.compression import Compression
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from conformance.wire.talk import Talk
 
 ABSENT_SESSION = 12_345
@@ -145,6 +147,53 @@ def fetch_session(talk: Talk, version: int) -> None:
     talk.say(
         fetch_request(talk, topic, 0, session_epoch=1, session_id=ABSENT_SESSION), version, "a session that is absent"
     )
+
+
+def fetch_order(talk: Talk, version: int) -> None:
+    """Partitions are answered, and filled, in the order in which they were named."""
+    topics = [talk.create_topic(talk.fresh("topic"), partitions=3) for _ in range(2)]
+    for topic in topics:
+        for partition in range(3):
+            state.produce(talk, topic, batch(b"x" * 1000), index=partition)
+    first, second = topics
+    orders: dict[str, Sequence[tuple[str, int, int]]] = {
+        "in turn": [(first, 0, 0), (first, 1, 0), (second, 0, 0)],
+        "a topic twice": [(first, 2, 0), (second, 1, 0), (first, 0, 0), (second, 0, 0)],
+        "backwards": [(second, 2, 0), (second, 1, 0), (second, 0, 0), (first, 2, 0)],
+        "a partition twice": [(first, 1, 0), (second, 0, 0), (first, 1, 0), (first, 0, 0)],
+        "absent ones": [
+            ("w-absent", 0, 0),
+            (first, 9, 0),
+            (second, 1, 0),
+            ("w-absent", 1, 0),
+            (first, 0, 0),
+            (second, 9, 0),
+        ],
+        "out of range": [(first, 0, 50), (second, 0, 0), (first, 1, 50), (second, 1, 0)],
+    }
+    for label, wanted in orders.items():
+        for size_bytes in (1 << 20, 2500, 1):
+            request = _fetch_in_order(talk, wanted, max_bytes=size_bytes)
+            talk.say(request, version, f"{label}, at most {size_bytes}")
+    if version < 7:
+        return
+    request = _fetch_in_order(talk, orders["a topic twice"], max_bytes=2500, session_epoch=0)
+    opened = talk.say(request, version, "open a session")
+    for epoch in range(1, 5):
+        request = _fetch_in_order(talk, [], max_bytes=1, session_id=opened.session_id, session_epoch=epoch)
+        talk.say(request, version, f"go on {epoch}")
+
+
+def _fetch_in_order(talk: Talk, wanted: Sequence[tuple[str, int, int]], **options: Any) -> Any:
+    """A request with one topic for each partition and offset, be they of the same topic or not."""
+    api = D.fetch
+    topics = []
+    for name, partition, offset in wanted:
+        asked = api.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+        topic_id = talk.kept.get(f"id of {name}", UNKNOWN_ID)
+        topics.append(api.FetchTopic(topic=name, topic_id=topic_id, partitions=[asked]))
+    values: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1}
+    return api.FetchRequest(topics=topics, **values | options)
 
 
 def list_offsets(talk: Talk, version: int) -> None:

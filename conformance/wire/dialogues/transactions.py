@@ -115,6 +115,59 @@ def transactions(talk: Talk, version: int) -> None:
     talk.say(fetch_request(talk, topic, 0, isolation_level=0), 11, "all, committed or not")
 
 
+def mixed_ends(talk: Talk, version: int) -> None:
+    """A transaction ends by version 4 or 5 of EndTxn, and then this version comes: late, again, or for another end."""
+    topic = talk.create_topic(talk.fresh("topic"))
+    for first in (4, 5):
+        for committed in (True, False):
+            for again in (True, False):
+                _end_twice(talk, topic, first, version, committed, again)
+    _end_next(talk, topic, version)
+
+
+def _end_twice(talk: Talk, topic: str, first: int, version: int, committed: bool, again: bool) -> None:
+    name = talk.fresh("id")
+    producer_id, epoch = state.init_producer(talk, name)
+    what = f"{_end_name(committed)} by v{first}, then {_end_name(again)}"
+    _begin(talk, name, producer_id, epoch, topic)
+    ended = talk.say(end_request(name, producer_id, epoch, committed), first, f"{what}: the first")
+    state.settle(talk, name)
+    talk.say(end_request(name, producer_id, epoch, again), version, f"{what}: with its epoch")
+    if first == 5:
+        talk.say(end_request(name, producer_id, ended.producer_epoch, again), version, f"{what}: with the next epoch")
+    state.settle(talk, name)
+    talk.say(D.describe_transactions.DescribeTransactionsRequest(transactional_ids=[name]), 0, f"{what}: describe")
+
+
+def _end_next(talk: Talk, topic: str, version: int) -> None:
+    """An end of the former transaction meets the next one."""
+    for first in (4, 5):
+        for again in (True, False):
+            name = talk.fresh("id")
+            producer_id, epoch = state.init_producer(talk, name)
+            _begin(talk, name, producer_id, epoch, topic)
+            ended = talk.ask(end_request(name, producer_id, epoch, True), first)
+            state.settle(talk, name)
+            following = ended.producer_epoch if first == 5 else epoch
+            _begin(talk, name, producer_id, following, topic)
+            if following == epoch:
+                # Only the connection tells it from an end of the next one, and here there is one for all.
+                continue
+            what = f"{_end_name(again)} of what v{first} has committed, during the next"
+            talk.say(end_request(name, producer_id, epoch, again), version, what)
+            talk.say(
+                D.describe_transactions.DescribeTransactionsRequest(transactional_ids=[name]), 0, f"{what}: describe"
+            )
+
+
+def _begin(talk: Talk, name: str, producer_id: int, epoch: int, topic: str) -> None:
+    talk.ask(add_request(name, producer_id, epoch, topic), 3)
+
+
+def _end_name(committed: bool) -> str:
+    return "commit" if committed else "abort"
+
+
 def expired_transaction(talk: Talk, version: int) -> None:
     """The coordinator aborts what outlived its timeout and bumps the epoch; the producer comes back (KIP-588)."""
     name, topic = talk.fresh("id"), talk.create_topic(talk.fresh("topic"))

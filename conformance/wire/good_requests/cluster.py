@@ -70,6 +70,15 @@ def _alter_configs(talk: Talk, _: int) -> Any:
     return api.AlterConfigsRequest(resources=[resource])
 
 
+@good(ApiKey.ALTER_REPLICA_LOG_DIRS)
+def _alter_replica_log_dirs(talk: Talk, _: int) -> Any:
+    """To the directory in which the replica is."""
+    api = D.alter_replica_log_dirs
+    told = talk.ask(D.describe_log_dirs.DescribeLogDirsRequest(topics=[]), 4)
+    topic = api.AlterReplicaLogDirTopic(name=PLAIN, partitions=[0])
+    return api.AlterReplicaLogDirsRequest(dirs=[api.AlterReplicaLogDir(path=told.results[0].log_dir, topics=[topic])])
+
+
 @good(ApiKey.DESCRIBE_LOG_DIRS)
 def _describe_log_dirs(_: Talk, __: int) -> Any:
     topic = D.describe_log_dirs.DescribableLogDirTopic(topic=COMPACT, partitions=[0])
@@ -103,6 +112,14 @@ def _incremental_alter_configs(talk: Talk, _: int) -> Any:
     return api.IncrementalAlterConfigsRequest(resources=[resource])
 
 
+@good(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+def _alter_partition_reassignments(_: Talk, __: int) -> Any:
+    """To the replica that the partition has."""
+    api = D.alter_partition_reassignments
+    topic = api.ReassignableTopic(name=PLAIN, partitions=[api.ReassignablePartition(partition_index=0, replicas=[1])])
+    return api.AlterPartitionReassignmentsRequest(timeout_ms=5000, topics=[topic])
+
+
 @good(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 def _list_partition_reassignments(_: Talk, __: int) -> Any:
     api = D.list_partition_reassignments
@@ -125,6 +142,15 @@ def _alter_client_quotas(_: Talk, __: int) -> Any:
     return api.AlterClientQuotasRequest(entries=[api.RequestEntryData(entity=entity, ops=[operation])])
 
 
+@good(ApiKey.DESCRIBE_QUORUM)
+def _describe_quorum(_: Talk, __: int) -> Any:
+    api = D.describe_quorum
+    topic = api.RequestTopicData(
+        topic_name="__cluster_metadata", partitions=[api.RequestPartitionData(partition_index=0)]
+    )
+    return api.DescribeQuorumRequest(topics=[topic])
+
+
 @good(ApiKey.UPDATE_FEATURES)
 def _update_features(_: Talk, __: int) -> Any:
     api = D.update_features
@@ -135,6 +161,12 @@ def _update_features(_: Talk, __: int) -> Any:
 @good(ApiKey.DESCRIBE_CLUSTER)
 def _describe_cluster(_: Talk, __: int) -> Any:
     return D.describe_cluster.DescribeClusterRequest(endpoint_type=1)
+
+
+@good(ApiKey.UNREGISTER_BROKER)
+def _unregister_broker(_: Talk, __: int) -> Any:
+    """Of a broker that is not there: the only one that is there answers the next request."""
+    return D.unregister_broker.UnregisterBrokerRequest(broker_id=9)
 
 
 @good(ApiKey.LIST_CONFIG_RESOURCES)

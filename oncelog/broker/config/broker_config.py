@@ -31,10 +31,27 @@ class Setting(NamedTuple):
     source: str
 
 
+class InitialTopic(NamedTuple):
+    """A topic to be created if it does not exist."""
+
+    name: str
+    partition_count: int = 1
+    replication_factor: int = 1
+    cleanup_policy: str = ""
+
+
+class InitialState(NamedTuple):
+    """What a new broker begins with, besides its settings."""
+
+    cluster_id: str = ""
+    """Of a data directory that has none yet; empty lets the broker choose one."""
+    topics: tuple[InitialTopic, ...] = ()
+
+
 class BrokerConfig:
     """Typed access by Kafka's names: `config.int("num.partitions")`."""
 
-    __slots__ = ("_values", "dynamic_broker", "dynamic_default", "notes", "static")
+    __slots__ = ("_values", "dynamic_broker", "dynamic_default", "initial", "notes", "static")
 
     def __init__(
         self,
@@ -42,6 +59,7 @@ class BrokerConfig:
         *,
         dynamic_default: Mapping[str, str] | None = None,
         dynamic_broker: Mapping[str, str] | None = None,
+        initial: InitialState | None = None,
         notes: Iterable[str] = (),
     ) -> None:
         self.static: dict[str, Setting] = {setting.name: setting for setting in settings}
@@ -49,6 +67,7 @@ class BrokerConfig:
         """What holds for every broker of the cluster."""
         self.dynamic_broker: dict[str, str] = dict(dynamic_broker or {})
         """What holds for this broker alone."""
+        self.initial = initial or InitialState()
         self.notes: tuple[str, ...] = tuple(notes)
         """Lines for the person who starts the broker: what was ignored or chosen for them."""
         self._values: dict[str, Value] = {}
@@ -119,6 +138,7 @@ class BrokerConfig:
             self.static.values(),
             dynamic_default=_valid(dynamic_default, notes),
             dynamic_broker=_valid(dynamic_broker, notes),
+            initial=self.initial,
             notes=notes,
         )
 

@@ -153,6 +153,11 @@ def _advertised(
     return chosen
 
 
+def local_host(host: str) -> str:
+    """By which host a client on this machine reaches a listener."""
+    return _WILDCARDS.get(host, host)
+
+
 def _reachable(address: ListenerAddress, notes: list[str]) -> ListenerAddress:
     host = _WILDCARDS.get(address.host)
     if host is None:

@@ -8,33 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from oncelog.broker.coordinator.contract import ReplayContext
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.messages.group_records import OffsetCommitValue
 from oncelog.protocol.primitives import ZERO_UUID
 
 NO_EXPIRY = -1
+DEFAULT_RETENTION = -1
 
 
 class CommittedOffset(NamedTuple):
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
-    commit_timestamp_ms: int = -1
-    expire_timestamp_ms: int = NO_EXPIRY
+    retention_ms: int = DEFAULT_RETENTION
     """Given by clients before OffsetCommit 5 only."""
     topic_id: bytes = ZERO_UUID
     record_offset: int = -1
+    committed_ms: int = 0
+    """When it was committed, in steady time."""
 
     @staticmethod
-    def from_record(value: OffsetCommitValue, record_offset: int) -> CommittedOffset:
+    def from_record(value: OffsetCommitValue, context: ReplayContext) -> CommittedOffset:
+        retention_ms = DEFAULT_RETENTION
+        if value.expire_timestamp != NO_EXPIRY:
+            retention_ms = value.expire_timestamp - value.commit_timestamp
         return CommittedOffset(
             value.offset,
             value.leader_epoch,
             value.metadata,
-            value.commit_timestamp,
-            value.expire_timestamp,
+            retention_ms,
             value.topic_id,
-            record_offset,
+            context.offset,
+            context.now.steady_at(value.commit_timestamp),
         )
 
 

@@ -6,6 +6,9 @@ and lets the replies go once the records are safe. After a restart the same `rep
 log, so recovery is not a second implementation. What Kafka does not write to its log, such as who has joined a
 rebalance that is still under way, is volatile: methods change it directly, and it is gone after a restart.
 
+A method writes its records before it changes anything volatile: records that are too large for the log refuse the
+request (`RecordsTooLarge`), which must then leave no trace.
+
 A request that must wait for others (JoinGroup, SyncGroup) is parked under a token of the coordinator's choice; a
 later result brings its reply. Timers are data too: a key and a deadline. One that fires is an input like any
 other and returns a Result.
@@ -16,20 +19,49 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Generic, Protocol, TypeVar
 
+from oncelog.broker.coordinator.now import Now
 from oncelog.named_tuple import NamedTuple
-from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.schema import Message
 
 R = TypeVar("R")
 S = TypeVar("S")
 
 
-class CoordinatorRecord(NamedTuple):
+class CoordinatorRecord:
     """A record of an internal topic. No value is a tombstone."""
 
-    key: Message
-    value: Message | None
-    value_version: int = 0
+    __slots__ = ("encoded", "key", "value", "value_version")
+
+    def __init__(self, key: Message, value: Message | None, value_version: int = 0) -> None:
+        self.key = key
+        self.value = value
+        self.value_version = value_version
+        self.encoded: tuple[bytes, bytes | None] | None = None
+        """The bytes of key and value, once somebody has asked for them (`encode_record`)."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CoordinatorRecord) and (self.key, self.value, self.value_version) == (
+            other.key,
+            other.value,
+            other.value_version,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"CoordinatorRecord({self.key!r}, {self.value!r}, {self.value_version})"
+
+
+class RecordsTooLarge(KafkaError):
+    """The request is refused, as Kafka refuses it, before it has changed anything."""
+
+    def __init__(self, size_bytes: int, size_bytes_max: int) -> None:
+        super().__init__(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"the coordinator would have to write {size_bytes} bytes at once; max.message.bytes and segment.bytes of "
+            f"its internal topic allow {size_bytes_max}",
+        )
 
 
 class SetTimer(NamedTuple):
@@ -108,9 +140,13 @@ class Result(Generic[R]):
 
 
 class ReplayContext(NamedTuple):
-    """Where a record stands in the log. A producer id below zero means that it belongs to no transaction."""
+    """Where a record stands in the log. A producer id below zero means that it belongs to no transaction.
+
+    `now` is the time of the replay. While a log is loaded its wall-clock time is that of the newest record: nothing
+    could be used while the broker was stopped, so nothing ages then."""
 
     offset: int
+    now: Now
     producer_id: int = -1
     producer_epoch: int = -1
 
@@ -127,10 +163,10 @@ class Coordinator(Protocol):
     def replay_marker(self, producer_id: int, producer_epoch: int, committed: bool) -> Result[None]:
         """A transaction has ended in this partition. The result has no records, but may complete or time."""
 
-    def on_loaded(self, now_ms: int) -> Result[None]:
+    def on_loaded(self, now: Now) -> Result[None]:
         """The log has been replayed: what has to go on now?"""
 
-    def on_timer(self, key: Hashable, now_ms: int) -> Result[None]:
+    def on_timer(self, key: Hashable, now: Now) -> Result[None]:
         """A timer has fired."""
 
     def on_unloaded(self) -> None:

@@ -75,8 +75,8 @@ class Group(Protocol):
     def is_subscribed_to(self, topic: str) -> bool:
         """Offsets of such a topic neither expire nor may be deleted."""
 
-    def retention_start_ms(self, commit_timestamp_ms: int) -> int | None:
-        """Since when the retention of an offset counts; None while it does not (KIP-211)."""
+    def retention_start_ms(self, committed_ms: int) -> int | None:
+        """Since when, in steady time, the retention of an offset counts; None while it does not (KIP-211)."""
 
     def tombstones(self) -> list[CoordinatorRecord]:
         """Deletes everything that the log has of the group, except its offsets."""

@@ -19,9 +19,10 @@ from oncelog.broker.coordinator.classic.groups import ClassicGroups
 from oncelog.broker.coordinator.consumer.groups import ConsumerGroups
 from oncelog.broker.coordinator.consumer.replay import RECORD_PAIRS as CONSUMER_RECORD_PAIRS
 from oncelog.broker.coordinator.contract import CoordinatorRecord, ReplayContext, Result
-from oncelog.broker.coordinator.effects import Effects
+from oncelog.broker.coordinator.effects import BatchLimit, Effects, no_limit
 from oncelog.broker.coordinator.group import Caller, Committer, Group, Groups, Replay, TimerHandler
 from oncelog.broker.coordinator.group_settings import Settings
+from oncelog.broker.coordinator.now import Now
 from oncelog.broker.coordinator.offsets import FetchedTopic, OffsetEntry, Offsets, TopicSelection
 from oncelog.broker.coordinator.record_codec import RecordTypes, decode_record, record_types
 from oncelog.broker.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -58,12 +59,18 @@ EXPIRATION_TIMER = ("offsets-expiration",)
 
 
 class GroupCoordinator:
-    def __init__(self, settings: Settings, image: Callable[[], MetadataImage] = lambda: EMPTY_IMAGE) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        image: Callable[[], MetadataImage] = lambda: EMPTY_IMAGE,
+        batch_bytes_max: BatchLimit = no_limit,
+    ) -> None:
         self._settings = settings
+        self._batch_bytes_max = batch_bytes_max
         self._groups = Groups()
         self._offsets = Offsets(self._groups, settings)
-        self._classic = ClassicGroups(self._groups, settings)
-        self._consumer = ConsumerGroups(self._groups, settings, image)
+        self._classic = ClassicGroups(self._groups, settings, batch_bytes_max)
+        self._consumer = ConsumerGroups(self._groups, settings, image, batch_bytes_max)
         self._replays: dict[type, Replay] = {
             **self._offsets.replays(),
             **self._classic.replays(),
@@ -87,58 +94,58 @@ class GroupCoordinator:
         self._offsets.end_transaction(producer_id, committed)
         return Result(None)
 
-    def on_loaded(self, now_ms: int) -> Result[None]:
-        effects = Effects(now_ms)
+    def on_loaded(self, now: Now) -> Result[None]:
+        effects = self._effects(now)
         self._classic.on_loaded(effects)
         self._consumer.on_loaded(effects)
         effects.set_timer(EXPIRATION_TIMER, self._settings().offsets_retention_check_interval_ms)
         return effects.result()
 
-    def on_timer(self, key: Hashable, now_ms: int) -> Result[None]:
+    def on_timer(self, key: Hashable, now: Now) -> Result[None]:
         assert isinstance(key, tuple)
         kind, *rest = key
-        return self._timers[kind](now_ms, *rest)
+        return self._timers[kind](now, *rest)
 
     def on_unloaded(self) -> None:
         """Whoever is parked is told by the runtime; there is nothing else to let go of."""
 
     # -- the classic protocol --------------------------------------------------------------------------------
 
-    def join(self, request: JoinGroupRequest, caller: Caller, now_ms: int) -> Result[JoinGroupResponse]:
-        effects = Effects(now_ms)
+    def join(self, request: JoinGroupRequest, caller: Caller, now: Now) -> Result[JoinGroupResponse]:
+        effects = self._effects(now)
         group = self._consumer.find(request.group_id)
         if group is None or (group.is_empty and not request.member_id):
             return self._classic.join(request, caller, effects)
         return self._consumer.join(group, request, caller, effects)
 
-    def sync(self, request: SyncGroupRequest, now_ms: int) -> Result[SyncGroupResponse]:
+    def sync(self, request: SyncGroupRequest, now: Now) -> Result[SyncGroupResponse]:
         group = self._consumer.find(request.group_id)
         if group is None:
-            return self._classic.sync(request, Effects(now_ms))
-        return self._consumer.sync(group, request, Effects(now_ms))
+            return self._classic.sync(request, self._effects(now))
+        return self._consumer.sync(group, request, self._effects(now))
 
-    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Result[HeartbeatResponse]:
+    def heartbeat(self, request: HeartbeatRequest, now: Now) -> Result[HeartbeatResponse]:
         group = self._consumer.find(request.group_id)
         if group is None:
-            return self._classic.heartbeat(request, Effects(now_ms))
-        return self._consumer.classic_heartbeat(group, request, Effects(now_ms))
+            return self._classic.heartbeat(request, self._effects(now))
+        return self._consumer.classic_heartbeat(group, request, self._effects(now))
 
-    def leave(self, group_id: str, members: Sequence[MemberIdentity], now_ms: int) -> Result[LeaveGroupResponse]:
+    def leave(self, group_id: str, members: Sequence[MemberIdentity], now: Now) -> Result[LeaveGroupResponse]:
         group = self._consumer.find(group_id)
         if group is None:
-            return self._classic.leave(group_id, members, Effects(now_ms))
-        return self._consumer.leave(group, members, Effects(now_ms))
+            return self._classic.leave(group_id, members, self._effects(now))
+        return self._consumer.leave(group, members, self._effects(now))
 
     # -- the consumer protocol -------------------------------------------------------------------------------
 
     def consumer_heartbeat(
-        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now_ms: int
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: Now
     ) -> Result[ConsumerGroupHeartbeatResponse]:
-        return self._consumer.heartbeat(request, caller, Effects(now_ms))
+        return self._consumer.heartbeat(request, caller, self._effects(now))
 
-    def describe_consumer(self, group_id: str, now_ms: int) -> Result[DescribedConsumerGroup]:
+    def describe_consumer(self, group_id: str, now: Now) -> Result[DescribedConsumerGroup]:
         _check_name(group_id)
-        return Effects(now_ms).result(self._consumer.describe(group_id))
+        return self._effects(now).result(self._consumer.describe(group_id))
 
     # -- groups of any kind ----------------------------------------------------------------------------------
 
@@ -155,68 +162,69 @@ class GroupCoordinator:
             if (not states or group.state_name.lower() in states) and (not types or group.type in types)
         ]
 
-    def describe_classic(self, group_id: str, now_ms: int) -> Result[DescribedGroup]:
-        return Effects(now_ms).result(self._classic.describe(group_id))
+    def describe_classic(self, group_id: str, now: Now) -> Result[DescribedGroup]:
+        return self._effects(now).result(self._classic.describe(group_id))
 
-    def delete_group(self, group_id: str, now_ms: int) -> Result[DeletableGroupResult]:
-        effects = Effects(now_ms)
+    def delete_group(self, group_id: str, now: Now) -> Result[DeletableGroupResult]:
+        effects = self._effects(now, divisible=True)
         self._existing(group_id).check_delete()
         self._delete(group_id, effects)
         logger.info("group %s is deleted", group_id)
-        return effects.result(DeletableGroupResult(group_id=group_id), divisible=True)
+        return effects.result(DeletableGroupResult(group_id=group_id))
 
     # -- offsets ---------------------------------------------------------------------------------------------
 
     def commit_offsets(
-        self, committer: Committer, entries: Sequence[OffsetEntry], now_ms: int, *, retention_ms: int = -1
+        self, committer: Committer, entries: Sequence[OffsetEntry], now: Now, *, retention_ms: int = -1
     ) -> Result[list[ErrorCode]]:
         """One code for each entry, in their order."""
-        effects = Effects(now_ms)
+        effects = self._effects(now, divisible=True)
         codes = self._offsets.commit(committer, entries, effects, retention_ms=retention_ms)
         self._classic.committed(committer, effects)
-        return effects.result(codes, divisible=True)
+        return effects.result(codes)
 
     def commit_transactional_offsets(
-        self, committer: Committer, entries: Sequence[OffsetEntry], now_ms: int
+        self, committer: Committer, entries: Sequence[OffsetEntry], now: Now
     ) -> Result[list[ErrorCode]]:
         """To be run as part of the producer's transaction: the offsets are pending until its marker."""
-        effects = Effects(now_ms)
-        return effects.result(self._offsets.commit_transactional(committer, entries, effects), divisible=True)
+        effects = self._effects(now, divisible=True)
+        return effects.result(self._offsets.commit_transactional(committer, entries, effects))
 
     def fetch_offsets(
-        self, reader: Committer, topics: Sequence[TopicSelection] | None, now_ms: int, *, require_stable: bool
+        self, reader: Committer, topics: Sequence[TopicSelection] | None, now: Now, *, require_stable: bool
     ) -> Result[list[FetchedTopic]]:
-        return Effects(now_ms).result(self._offsets.fetch(reader, topics, require_stable=require_stable))
+        return self._effects(now).result(self._offsets.fetch(reader, topics, require_stable=require_stable))
 
-    def delete_offsets(
-        self, group_id: str, partitions: Sequence[tuple[str, int]], now_ms: int
-    ) -> Result[list[ErrorCode]]:
+    def delete_offsets(self, group_id: str, partitions: Sequence[tuple[str, int]], now: Now) -> Result[list[ErrorCode]]:
         """One code for each partition, in their order (KIP-496)."""
         _check_name(group_id)
-        effects = Effects(now_ms)
-        return effects.result(self._offsets.delete(self._existing(group_id), partitions, effects), divisible=True)
+        effects = self._effects(now, divisible=True)
+        return effects.result(self._offsets.delete(self._existing(group_id), partitions, effects))
 
-    def topics_deleted(self, names: frozenset[str], now_ms: int) -> Result[None]:
-        effects = Effects(now_ms)
+    def topics_deleted(self, names: frozenset[str], now: Now) -> Result[None]:
+        effects = self._effects(now, divisible=True)
         self._offsets.forget_topics(lambda topic, _: topic in names, effects)
-        return effects.result(divisible=True)
+        return effects.result()
 
-    def forget_missing_topics(self, ids: Mapping[str, bytes], now_ms: int) -> Result[int]:
+    def forget_missing_topics(self, ids: Mapping[str, bytes], now: Now) -> Result[int]:
         """Of topics other than these, which are all that exist; how many offsets went."""
-        effects = Effects(now_ms)
+        effects = self._effects(now, divisible=True)
         count = self._offsets.forget_topics(
             lambda topic, topic_id: topic not in ids or topic_id not in (ZERO_UUID, ids[topic]), effects
         )
-        return effects.result(count, divisible=True)
+        return effects.result(count)
 
-    def _expire_offsets(self, now_ms: int) -> Result[None]:
+    def _expire_offsets(self, now: Now) -> Result[None]:
         """Also deletes the empty groups that have no offsets left (KIP-211)."""
-        effects = Effects(now_ms)
+        effects = self._effects(now, divisible=True)
         for group in self._groups:
             if self._offsets.expire(group, effects) and group.is_empty:
                 effects.write(*group.tombstones())
         effects.set_timer(EXPIRATION_TIMER, self._settings().offsets_retention_check_interval_ms)
-        return effects.result(divisible=True)
+        return effects.result()
+
+    def _effects(self, now: Now, *, divisible: bool = False) -> Effects:
+        return Effects(now, self._batch_bytes_max(), divisible=divisible)
 
     def _delete(self, group_id: str, effects: Effects) -> None:
         self._offsets.delete_all(group_id, effects)

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from oncelog.broker.coordinator.classic.group import ClassicGroup
-from oncelog.broker.coordinator.committed_offsets import NO_EXPIRY, CommittedOffset, CommittedOffsets
+from oncelog.broker.coordinator.committed_offsets import (
+    DEFAULT_RETENTION,
+    NO_EXPIRY,
+    CommittedOffset,
+    CommittedOffsets,
+)
 from oncelog.broker.coordinator.contract import CoordinatorRecord, ReplayContext
 from oncelog.broker.coordinator.effects import Effects
 from oncelog.broker.coordinator.group import Committer, Group, Groups, Replay
 from oncelog.broker.coordinator.group_settings import Settings
+from oncelog.broker.coordinator.now import Now
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from oncelog.protocol.primitives import ZERO_UUID
 
 GROUP_ID_NOT_FOUND_FROM = 9
-DEFAULT_RETENTION = -1
 _VALUE_VERSION = 4
 _VALUE_VERSION_WITH_EXPIRY = 1
 
@@ -75,7 +80,7 @@ class Offsets:
             is_new = committer.version >= GROUP_ID_NOT_FOUND_FROM
             code = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
             raise KafkaError(code, f"there is no group {committer.group_id}")
-        expire_ms = NO_EXPIRY if retention_ms == DEFAULT_RETENTION else effects.now_ms + retention_ms
+        expire_ms = NO_EXPIRY if retention_ms == DEFAULT_RETENTION else effects.now.wall_ms + retention_ms
         return self._write(committer.group_id, entries, expire_ms, effects)
 
     def commit_transactional(
@@ -102,7 +107,7 @@ class Offsets:
             if len(entry.metadata or "") > self._settings().offset_metadata_size_max:
                 codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             else:
-                effects.write(_record(group_id, entry, effects.now_ms, expire_ms))
+                effects.write(_record(group_id, entry, effects.now.wall_ms, expire_ms))
                 codes.append(ErrorCode.NONE)
         return codes
 
@@ -180,7 +185,7 @@ class Offsets:
             for partition, committed in partitions.items():
                 if (
                     not subscribed
-                    and self._has_expired(group, committed, effects.now_ms)
+                    and self._has_expired(group, committed, effects.now)
                     and not self._store.is_pending(group_id, topic, partition)
                 ):
                     effects.write(_tombstone(group_id, topic, partition))
@@ -188,13 +193,13 @@ class Offsets:
                     all_expired = False
         return all_expired
 
-    def _has_expired(self, group: Group, committed: CommittedOffset, now_ms: int) -> bool:
-        start_ms = group.retention_start_ms(committed.commit_timestamp_ms)
+    def _has_expired(self, group: Group, committed: CommittedOffset, now: Now) -> bool:
+        start_ms = group.retention_start_ms(committed.committed_ms)
         if start_ms is None:
             return False
-        if committed.expire_timestamp_ms != NO_EXPIRY:
-            return now_ms >= committed.expire_timestamp_ms
-        return now_ms - start_ms >= self._settings().offsets_retention_ms
+        if committed.retention_ms != DEFAULT_RETENTION:
+            return now.steady_ms - committed.committed_ms >= committed.retention_ms
+        return now.steady_ms - start_ms >= self._settings().offsets_retention_ms
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -205,16 +210,16 @@ class Offsets:
         if self._groups.get(key.group) is None:
             # Committed by someone who is no member, or the group's own record comes later in the log.
             self._groups.put(ClassicGroup(key.group))
-        committed = CommittedOffset.from_record(value, context.offset)
+        committed = CommittedOffset.from_record(value, context)
         if context.producer_id < 0:
             self._store.put(key.group, key.topic, key.partition, committed)
         else:
             self._store.put_pending(context.producer_id, key.group, key.topic, key.partition, committed)
 
 
-def _record(group_id: str, entry: OffsetEntry, now_ms: int, expire_ms: int) -> CoordinatorRecord:
+def _record(group_id: str, entry: OffsetEntry, wall_ms: int, expire_ms: int) -> CoordinatorRecord:
     key = OffsetCommitKey(group=group_id, topic=entry.topic, partition=entry.partition)
-    value = OffsetCommitValue(offset=entry.offset, metadata=entry.metadata or "", commit_timestamp=now_ms)
+    value = OffsetCommitValue(offset=entry.offset, metadata=entry.metadata or "", commit_timestamp=wall_ms)
     if expire_ms != NO_EXPIRY:
         # Only an old version has the expiry, and it has neither of the others.
         value.expire_timestamp = expire_ms

@@ -7,7 +7,7 @@ A key is its type (int16, `API_KEY` of its declaration) and its fields in versio
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from oncelog.broker.coordinator.contract import CoordinatorRecord
 from oncelog.protocol.compiler import decode, encode
@@ -33,19 +33,32 @@ def record_types(*pairs: tuple[type[Message], type[Message]]) -> RecordTypes:
 
 
 def encode_record(record: CoordinatorRecord) -> EncodedRecord:
-    api_key = record.key.API_KEY
-    assert api_key is not None
-    key = _INT16.pack(api_key) + encode(record.key, 0)
-    if record.value is None:
-        return key, None
-    return key, _INT16.pack(record.value_version) + encode(record.value, record.value_version)
+    """The record keeps its bytes, so that it is encoded once only."""
+    if record.encoded is None:
+        api_key = record.key.API_KEY
+        assert api_key is not None
+        key = _INT16.pack(api_key) + encode(record.key, 0)
+        value = record.value
+        encoded = None if value is None else _INT16.pack(record.value_version) + encode(value, record.value_version)
+        record.encoded = key, encoded
+    return record.encoded
+
+
+def record_bytes_max(encoded: EncodedRecord) -> int:
+    """What a record takes in a batch, at most."""
+    key, value = encoded
+    return len(key) + len(value or b"") + _RECORD_OVERHEAD_MAX
+
+
+def batch_bytes_max(encoded: Iterable[EncodedRecord]) -> int:
+    return HEADER_SIZE + sum(map(record_bytes_max, encoded))
 
 
 def divide_records(encoded: Sequence[EncodedRecord], batch_size_bytes_max: int) -> Iterator[Sequence[EncodedRecord]]:
     """As many in each part as fit into a batch; one that is too large for any batch is alone."""
     start, size_bytes = 0, HEADER_SIZE
-    for position, (key, value) in enumerate(encoded):
-        record_bytes = len(key) + len(value or b"") + _RECORD_OVERHEAD_MAX
+    for position, record in enumerate(encoded):
+        record_bytes = record_bytes_max(record)
         if size_bytes + record_bytes > batch_size_bytes_max and position > start:
             yield encoded[start:position]
             start, size_bytes = position, HEADER_SIZE

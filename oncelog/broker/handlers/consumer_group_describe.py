@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.runtime.authorized_operations import GROUP_OPERATIONS
 from oncelog.broker.runtime.groups import settled
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -15,6 +16,8 @@ from oncelog.protocol.messages.consumer_group_describe import (
 
 if TYPE_CHECKING:
     from oncelog.broker.runtime.context import RequestContext
+
+CHUNKS = (along("group_ids", "groups"),)
 
 
 async def handle(request: ConsumerGroupDescribeRequest, context: RequestContext) -> ConsumerGroupDescribeResponse:
@@ -35,9 +38,7 @@ def error_reply(
 async def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
     try:
         return await settled(
-            context.services.groups.run(
-                group_id, lambda coordinator, now_ms: coordinator.describe_consumer(group_id, now_ms)
-            )
+            context.services.groups.run(group_id, lambda coordinator, now: coordinator.describe_consumer(group_id, now))
         )
     except KafkaError as error:
         return _failed(group_id, error)

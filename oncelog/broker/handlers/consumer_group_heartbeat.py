@@ -26,5 +26,5 @@ def handle(
         unique=random_uuid_text(),
     )
     return context.services.groups.run(
-        request.group_id, lambda coordinator, now_ms: coordinator.consumer_heartbeat(request, caller, now_ms)
+        request.group_id, lambda coordinator, now: coordinator.consumer_heartbeat(request, caller, now)
     )

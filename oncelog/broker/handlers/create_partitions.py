@@ -6,12 +6,15 @@ from oncelog.broker.metadata.topic_plans import MorePartitions, plan_create_part
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.deadlines import check_deadline
 from oncelog.broker.runtime.topics import placement_start, topic_limits
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+
+CHUNKS = (along("topics", "results"),)
 
 
 async def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:

@@ -7,6 +7,7 @@ from oncelog.broker.metadata.topic_plans import CreatedTopic, NewTopic
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.deadlines import check_deadline
 from oncelog.broker.runtime.topics import create_topics
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.create_topics import (
     CreatableTopicConfigs,
@@ -14,6 +15,8 @@ from oncelog.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+
+CHUNKS = (along("topics"),)
 
 
 async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:

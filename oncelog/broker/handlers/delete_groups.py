@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog.broker.runtime.groups import settled
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -14,6 +15,8 @@ from oncelog.protocol.messages.delete_groups import (
 
 if TYPE_CHECKING:
     from oncelog.broker.runtime.context import RequestContext
+
+CHUNKS = (along("groups_names", "results"),)
 
 
 async def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
@@ -29,9 +32,7 @@ def error_reply(request: DeleteGroupsRequest, error: KafkaError, _: RequestConte
 async def _delete(group_id: str, context: RequestContext) -> DeletableGroupResult:
     try:
         return await settled(
-            context.services.groups.run(
-                group_id, lambda coordinator, now_ms: coordinator.delete_group(group_id, now_ms)
-            )
+            context.services.groups.run(group_id, lambda coordinator, now: coordinator.delete_group(group_id, now))
         )
     except KafkaError as error:
         return _failed(group_id, error)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.metadata.image import INTERNAL_TOPICS
 from oncelog.broker.runtime.context import RequestContext
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -18,6 +19,8 @@ from oncelog.protocol.messages.delete_records import (
 
 HIGH_WATERMARK = -1
 _NONE = -1
+
+CHUNKS = (along("topics.partitions"),)
 
 
 def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:

@@ -17,6 +17,7 @@ from oncelog.broker.metadata.config_plans import ResourceType
 from oncelog.broker.metadata.topic_names import check_topic_name
 from oncelog.broker.runtime.configs import BROKER_LOGGER, CLIENT_METRICS, check_this_broker
 from oncelog.broker.runtime.loggers import logger_levels
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 
 KNOWN_TYPES = frozenset((*ResourceType, BROKER_LOGGER, CLIENT_METRICS))
+
+CHUNKS = (along("resources", "results"),)
 
 
 def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:

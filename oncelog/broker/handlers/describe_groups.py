@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.runtime.authorized_operations import GROUP_OPERATIONS
 from oncelog.broker.runtime.groups import settled
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from oncelog.broker.runtime.context import RequestContext
 
 NOT_FOUND_FROM = 6
+
+CHUNKS = (along("groups"),)
 
 
 async def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
@@ -35,9 +38,7 @@ def error_reply(request: DescribeGroupsRequest, error: KafkaError, _: RequestCon
 async def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
     try:
         described = await settled(
-            context.services.groups.run(
-                group_id, lambda coordinator, now_ms: coordinator.describe_classic(group_id, now_ms)
-            )
+            context.services.groups.run(group_id, lambda coordinator, now: coordinator.describe_classic(group_id, now))
         )
     except KafkaError as error:
         return _failed(group_id, error)

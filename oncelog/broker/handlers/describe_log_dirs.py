@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Iterator
 
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.runtime.context import Pace, RequestContext
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -15,14 +16,27 @@ from oncelog.protocol.messages.describe_log_dirs import (
 )
 
 
-def handle(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+async def handle(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
     services = context.services
+    pace = Pace(context)
     volume = shutil.disk_usage(services.logs.root)
-    topics = []
+    described: dict[str, dict[int, DescribeLogDirsPartition | None]] = {}
     for name, indexes in _wanted(request, context):
-        partitions = [part for index in indexes if (part := _describe(name, index, context)) is not None]
-        if partitions:
-            topics.append(DescribeLogDirsTopic(name=name, partitions=partitions))
+        partitions = described.setdefault(name, {})
+        for index in indexes:
+            if index not in partitions:
+                partitions[index] = _describe(name, index, context)
+            if pace.is_over:
+                await pace.rest()
+        if pace.is_over:
+            await pace.rest()
+    topics = []
+    for name, partitions in described.items():
+        found = [partition for partition in partitions.values() if partition is not None]
+        if found:
+            topics.append(DescribeLogDirsTopic(name=name, partitions=found))
+        if pace.is_over:
+            await pace.rest()
     result = DescribeLogDirsResult(
         log_dir=services.logs.root, topics=topics, total_bytes=volume.total, usable_bytes=volume.free
     )
@@ -34,14 +48,13 @@ def error_reply(_: DescribeLogDirsRequest, error: KafkaError, context: RequestCo
     return DescribeLogDirsResponse(error_code=error.code, results=[result])
 
 
-def _wanted(request: DescribeLogDirsRequest, context: RequestContext) -> list[tuple[str, list[int]]]:
+def _wanted(request: DescribeLogDirsRequest, context: RequestContext) -> Iterator[tuple[str, Iterable[int]]]:
     if request.topics is None:
-        image = context.services.metadata.image
-        return [(topic.name, [state.index for state in topic.partitions]) for topic in image.topics.values()]
-    wanted: dict[str, dict[int, None]] = {}
-    for topic in request.topics:
-        wanted.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions))
-    return [(name, list(indexes)) for name, indexes in wanted.items()]
+        for topic in context.services.metadata.image.topics.values():
+            yield topic.name, range(len(topic.partitions))
+    else:
+        for asked in request.topics:
+            yield asked.topic, asked.partitions
 
 
 def _describe(topic: str, index: int, context: RequestContext) -> DescribeLogDirsPartition | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from oncelog.broker.metadata.topic_names import check_topic_name
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.runtime.context import Pace, RequestContext
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -13,13 +14,16 @@ from oncelog.protocol.messages.describe_producers import (
     TopicResponse,
 )
 
+CHUNKS = (along("topics.partition_indexes", "topics.partitions"),)
 
-def handle(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+
+async def handle(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+    pace = Pace(context)
     return DescribeProducersResponse(
         topics=[
             TopicResponse(
                 name=topic.name,
-                partitions=[_describe(topic.name, index, context) for index in topic.partition_indexes],
+                partitions=[await _describe(topic.name, index, context, pace) for index in topic.partition_indexes],
             )
             for topic in request.topics
         ]
@@ -35,16 +39,16 @@ def error_reply(request: DescribeProducersRequest, error: KafkaError, _: Request
     )
 
 
-def _describe(topic: str, index: int, context: RequestContext) -> PartitionResponse:
+async def _describe(topic: str, index: int, context: RequestContext, pace: Pace) -> PartitionResponse:
     try:
         check_topic_name(topic)
         partition = context.services.partitions.leader(topic, index)
         partition.check_online()
     except KafkaError as error:
         return _refused(index, error)
-    return PartitionResponse(
-        partition_index=index,
-        active_producers=[
+    response = PartitionResponse(partition_index=index)
+    for entry in partition.log.active_producers():
+        response.active_producers.append(
             ProducerState(
                 producer_id=entry.producer_id,
                 producer_epoch=entry.epoch,
@@ -53,9 +57,10 @@ def _describe(topic: str, index: int, context: RequestContext) -> PartitionRespo
                 coordinator_epoch=entry.coordinator_epoch,
                 current_txn_start_offset=entry.txn_first_offset,
             )
-            for entry in partition.log.active_producers()
-        ],
-    )
+        )
+        if pace.is_over:
+            await pace.rest()
+    return response
 
 
 def _refused(index: int, error: KafkaError) -> PartitionResponse:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from oncelog.broker.coordinator.transactions.memory import Client
 from oncelog.broker.runtime.context import RequestContext
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -16,6 +17,8 @@ from oncelog.protocol.messages.describe_transactions import (
 )
 
 _UNKNOWN = Client("", "")
+
+CHUNKS = (along("transactional_ids", "transaction_states"),)
 
 
 async def handle(request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.deadlines import check_deadline
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from oncelog.broker.metadata.image import MetadataImage
 
 _ELECTION_TYPES = (0, 1)
+
+CHUNKS = (along("topic_partitions.partitions", "replica_election_results.partition_result"),)
 
 
 def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:

@@ -30,7 +30,7 @@ async def handle(request: EndTxnRequest, context: RequestContext) -> EndTxnRespo
         context.peer.connection_number,
     )
     identity = await run_with_producer_id(
-        context.services, end.transactional_id, lambda coordinator, now_ms, fresh: coordinator.end(end, now_ms, fresh)
+        context.services, end.transactional_id, lambda coordinator, now, fresh: coordinator.end(end, now, fresh)
     )
     return EndTxnResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
 

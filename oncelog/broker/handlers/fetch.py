@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log.disk import StorageError
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.runtime.context import Pace, RequestContext
 from oncelog.broker.runtime.fetch_sessions import (
     FetchSession,
     PartitionKey,
@@ -18,7 +18,6 @@ from oncelog.broker.runtime.fetch_sessions import (
     sessionless_partitions,
 )
 from oncelog.broker.runtime.waiters import FetchWaiter
-from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.framing import COALESCE_BYTES_MAX
 from oncelog.protocol.messages.fetch import (
@@ -37,32 +36,92 @@ if TYPE_CHECKING:
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 WAIT_MS_MAX = 600_000
 """An earlier answer is always allowed; this one ends waits whose client can no longer be seen to be gone."""
+PARTITIONS_AT_ONCE_MAX = 500
+"""A fetch of more partitions gives way to other requests while it reads them."""
 _DEBUGGING_REPLICA_ID = -2
+_ABSENT = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _ERROR_CODE_SINCE = 7
 _TOPIC_IDS_SINCE = 13
+_NOT_A_FOLLOWER = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+"""Only a broker may fetch as a replica: it would move the high watermark (CVE-2018-1288)."""
 
 
-class _Reading(NamedTuple):
-    """One pass over all partitions of a fetch."""
+class _Reading:
+    """One pass over the partitions of a fetch."""
 
-    data: list[tuple[SessionPartition, PartitionData]]
-    size_bytes: int
-    ready: bool
-    """Whether something must be said at once, such as an error."""
-    partitions: list[Partition]
+    __slots__ = (
+        "_absent",
+        "_context",
+        "_read_committed",
+        "_size_bytes_left",
+        "data",
+        "partitions",
+        "ready",
+        "size_bytes",
+    )
+
+    def __init__(self, request: FetchRequest, context: RequestContext) -> None:
+        self._context = context
+        self._read_committed = request.isolation_level == READ_COMMITTED
+        self._size_bytes_left = _size_bytes_max(request, context)
+        self.data: list[tuple[SessionPartition, PartitionData]] = []
+        self._absent: list[tuple[SessionPartition, PartitionData]] = []
+        self.size_bytes = 0
+        self.ready = False
+        """Whether something must be said at once, such as an error."""
+        self.partitions: list[Partition] = []
+
+    def read(self, entry: SessionPartition) -> Partition | None:
+        """Add what one partition has; returns the partition, or None if there is none."""
+        asked = entry.request
+        try:
+            partition = _find(entry.key, self._context)
+        except KafkaError as error:
+            self.ready = True
+            refused = self._absent if error.code in _ABSENT else self.data
+            refused.append((entry, _failed(asked.partition, error, aborted_transactions=[])))
+            return None
+        self.partitions.append(partition)
+        try:
+            part = _read_partition(partition, asked, self._read_committed, self._size_bytes_left, not self.size_bytes)
+        except KafkaError as error:
+            self.refuse(entry, error)
+            return partition
+        self.ready = self.ready or part.diverging_epoch.end_offset >= 0
+        size_bytes = len(part.records or b"")
+        self.size_bytes += size_bytes
+        self._size_bytes_left = max(0, self._size_bytes_left - size_bytes)
+        self.data.append((entry, part))
+        return partition
+
+    def refuse(self, entry: SessionPartition, error: KafkaError) -> None:
+        self.ready = True
+        self.data.append((entry, _failed(entry.request.partition, error)))
+
+    def results(self) -> list[tuple[SessionPartition, PartitionData]]:
+        """In the order of the request. As in Kafka, what does not exist comes last, unknown topic ids before names."""
+        if not self._absent:
+            return self.data
+        absent = [result for code in _ABSENT for result in self._absent if result[1].error_code == code]
+        return [*self.data, *absent]
+
+    def is_enough(self, bytes_min: int) -> bool:
+        return self.ready or not self.data or self.size_bytes >= bytes_min
 
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | Awaitable[FetchResponse]:
     by_id = context.version >= _TOPIC_IDS_SINCE
     _check_request(request)
     services = context.services
-    session = services.fetch_sessions.open(request, by_id, services.clock.monotonic())
+    session = services.fetch_sessions.open(request, by_id, services.clock.steady_ms() / 1000)
     wanted = session.partitions.values() if session else sessionless_partitions(request, by_id)
+    if len(wanted) > PARTITIONS_AT_ONCE_MAX:
+        return _handle_many(request, session, list(wanted), context)
     if _is_follower(request):
-        return _respond(request, session, _refuse_follower(wanted), context)
+        return _respond(request, session, _refuse_follower(request, wanted, context), context)
     reading = _read(request, wanted, context)
     min_bytes = min(request.min_bytes, _size_bytes_max(request, context))
-    if reading.ready or reading.size_bytes >= min_bytes or request.max_wait_ms <= 0:
+    if reading.is_enough(min_bytes) or request.max_wait_ms <= 0:
         return _respond(request, session, reading, context)
     wait_ms = min(request.max_wait_ms, WAIT_MS_MAX)
     # Before anything else can run: what another connection appends from here on must find somebody waiting.
@@ -112,7 +171,7 @@ async def _wait(
     while True:
         await waiter.future
         reading = _read(request, wanted, context)
-        if reading.ready or reading.size_bytes >= min_bytes or clock.monotonic() >= deadline:
+        if reading.is_enough(min_bytes) or clock.monotonic() >= deadline:
             return _respond(request, session, reading, context)
         wait_ms = max((deadline - clock.monotonic()) * 1000, 0)
         waiter = FetchWaiter(reading.partitions, min_bytes - reading.size_bytes, wait_ms)
@@ -120,33 +179,39 @@ async def _wait(
 
 
 def _read(request: FetchRequest, wanted: Iterable[SessionPartition], context: RequestContext) -> _Reading:
-    read_committed = request.isolation_level == READ_COMMITTED
-    size_bytes_left = _size_bytes_max(request, context)
-    data: list[tuple[SessionPartition, PartitionData]] = []
-    partitions: list[Partition] = []
-    size_bytes = 0
-    ready = False
+    reading = _Reading(request, context)
     for entry in wanted:
-        asked = entry.request
+        reading.read(entry)
+    return reading
+
+
+async def _handle_many(
+    request: FetchRequest, session: FetchSession | None, wanted: list[SessionPartition], context: RequestContext
+) -> FetchResponse:
+    """A fetch of thousands of partitions, with pauses. Others append in the pauses, so each partition is watched from
+    the moment in which it was read."""
+    clock = context.services.clock
+    pace = Pace(context)
+    min_bytes = min(request.min_bytes, _size_bytes_max(request, context))
+    deadline = clock.monotonic() + min(max(request.max_wait_ms, 0), WAIT_MS_MAX) / 1000
+    while True:
+        waiter = FetchWaiter([], min_bytes, max(deadline - clock.monotonic(), 0) * 1000)
         try:
-            partition = _find(entry.key, context)
-        except KafkaError as error:
-            ready = True
-            data.append((entry, _failed(asked.partition, error, aborted_transactions=[])))
-            continue
-        partitions.append(partition)
-        try:
-            part = _read_partition(partition, asked, read_committed, size_bytes_left, not size_bytes)
-        except KafkaError as error:
-            ready = True
-            data.append((entry, _failed(asked.partition, error)))
-            continue
-        ready = ready or part.diverging_epoch.end_offset >= 0
-        count = len(part.records or b"")
-        size_bytes += count
-        size_bytes_left = max(0, size_bytes_left - count)
-        data.append((entry, part))
-    return _Reading(data, size_bytes, ready or not data, partitions)
+            reading = _Reading(request, context)
+            for entry in wanted:
+                if _is_follower(request):
+                    reading.refuse(entry, _NOT_A_FOLLOWER)
+                elif (partition := reading.read(entry)) is not None:
+                    waiter.watch(partition)
+                if pace.is_over:
+                    await pace.rest()
+            if reading.is_enough(min_bytes) or clock.monotonic() >= deadline:
+                return await _respond_with_many(request, session, reading, context, pace)
+            waiter.grew(reading.size_bytes)
+            del reading
+            await waiter.future
+        finally:
+            waiter.future.cancel()
 
 
 def _find(key: PartitionKey, context: RequestContext) -> Partition:
@@ -182,15 +247,20 @@ def _read_partition(
     if offset > end_offset or not (size_bytes_max or min_one):
         return data
     try:
-        found = log.locate(offset, size_bytes_max=size_bytes_max, end_offset=end_offset, min_one=min_one)
+        if read_committed:
+            found, aborted = log.locate_committed(
+                offset, size_bytes_max=size_bytes_max, end_offset=end_offset, min_one=min_one
+            )
+        else:
+            found = log.locate(offset, size_bytes_max=size_bytes_max, end_offset=end_offset, min_one=min_one)
+            aborted = []
         if found.size_bytes > COALESCE_BYTES_MAX:
             data.records = found.stored()
         elif found.size_bytes:
             data.records = found.stored().read()
-        if read_committed and found.size_bytes:
+        if aborted:
             data.aborted_transactions = [
-                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                for aborted in log.aborted_transactions(offset, found.next_offset)
+                AbortedTransaction(producer_id=txn.producer_id, first_offset=txn.first_offset) for txn in aborted
             ]
     except (StorageError, OSError) as error:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
@@ -225,37 +295,64 @@ def _is_follower(request: FetchRequest) -> bool:
     return request.replica_id >= 0 or request.replica_state.replica_id >= 0
 
 
-def _refuse_follower(wanted: Iterable[SessionPartition]) -> _Reading:
-    """Only a broker may fetch as a replica: it would move the high watermark (CVE-2018-1288)."""
-    error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    data = [(entry, _failed(entry.request.partition, error)) for entry in wanted]
-    return _Reading(data, 0, True, [])
+def _refuse_follower(request: FetchRequest, wanted: Iterable[SessionPartition], context: RequestContext) -> _Reading:
+    reading = _Reading(request, context)
+    for entry in wanted:
+        reading.refuse(entry, _NOT_A_FOLLOWER)
+    return reading
 
 
 def _respond(
     request: FetchRequest, session: FetchSession | None, reading: _Reading, context: RequestContext
 ) -> FetchResponse:
-    incremental = session is not None and request.session_epoch > 0
-    response = FetchResponse(session_id=session.session_id if session else 0)
-    by_topic: dict[bytes | str, FetchableTopicResponse] = {}
-    for entry, data in reading.data:
-        if incremental and not entry.is_news(data):
-            continue
-        entry.remember(data)
-        topic, _ = entry.key
-        answer = by_topic.get(topic)
-        if answer is None:
-            answer = FetchableTopicResponse()
-            if isinstance(topic, bytes):
-                answer.topic_id = topic
-            else:
-                answer.topic = topic
-            by_topic[topic] = answer
-            response.responses.append(answer)
-        answer.partitions.append(data)
-        if session and data.records:
-            session.served(entry.key)
+    answer = _Answer(request, session)
+    for entry, data in reading.results():
+        answer.add(entry, data)
+    return _throttled(answer.response, reading, context)
+
+
+async def _respond_with_many(
+    request: FetchRequest, session: FetchSession | None, reading: _Reading, context: RequestContext, pace: Pace
+) -> FetchResponse:
+    answer = _Answer(request, session)
+    for entry, data in reading.results():
+        answer.add(entry, data)
+        if pace.is_over:
+            await pace.rest()
+    return _throttled(answer.response, reading, context)
+
+
+def _throttled(response: FetchResponse, reading: _Reading, context: RequestContext) -> FetchResponse:
     quotas = context.services.quotas
     if quotas.fetch_limited:
         response.throttle_time_ms = context.throttle_time_ms = quotas.fetched(context, reading.size_bytes)
     return response
+
+
+class _Answer:
+    """A response under construction, in the order of the request: a topic that is named twice is answered twice."""
+
+    __slots__ = ("_incremental", "_last_topic", "_session", "response")
+
+    def __init__(self, request: FetchRequest, session: FetchSession | None) -> None:
+        self._session = session
+        self._incremental = session is not None and request.session_epoch > 0
+        self._last_topic: bytes | str | None = None
+        self.response = FetchResponse(session_id=session.session_id if session else 0)
+
+    def add(self, entry: SessionPartition, data: PartitionData) -> None:
+        if self._incremental and not entry.is_news(data):
+            return
+        entry.remember(data)
+        topic, _ = entry.key
+        responses = self.response.responses
+        if topic != self._last_topic:
+            self._last_topic = topic
+            responses.append(
+                FetchableTopicResponse(topic_id=topic)
+                if isinstance(topic, bytes)
+                else FetchableTopicResponse(topic=topic)
+            )
+        responses[-1].partitions.append(data)
+        if self._session and self._incremental and data.records:
+            self._session.served(entry.key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.find_coordinator import (
     Coordinator,
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 BATCHED_FROM = 4
 _GROUP, _TRANSACTION = 0, 1
 _NO_NODE, _NO_PORT = -1, -1
+
+CHUNKS = (along("coordinator_keys", "coordinators"),)
 
 
 async def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:

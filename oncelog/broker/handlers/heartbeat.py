@@ -12,6 +12,4 @@ if TYPE_CHECKING:
 
 
 def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
-    return context.services.groups.run(
-        request.group_id, lambda coordinator, now_ms: coordinator.heartbeat(request, now_ms)
-    )
+    return context.services.groups.run(request.group_id, lambda coordinator, now: coordinator.heartbeat(request, now))

@@ -32,7 +32,7 @@ async def handle(request: InitProducerIdRequest, context: RequestContext) -> Ini
     identity = await run_with_producer_id(
         services,
         init.transactional_id,
-        lambda coordinator, now_ms, fresh: coordinator.init_producer_id(init, now_ms, fresh),
+        lambda coordinator, now, fresh: coordinator.init_producer_id(init, now, fresh),
     )
     return InitProducerIdResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
 

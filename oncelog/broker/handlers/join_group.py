@@ -27,9 +27,7 @@ async def handle(request: JoinGroupRequest, context: RequestContext) -> JoinGrou
         unique=random_uuid_text(),
     )
     response: JoinGroupResponse = await settled(
-        context.services.groups.run(
-            request.group_id, lambda coordinator, now_ms: coordinator.join(request, caller, now_ms)
-        )
+        context.services.groups.run(request.group_id, lambda coordinator, now: coordinator.join(request, caller, now))
     )
     return _adapted(response, context.version)
 

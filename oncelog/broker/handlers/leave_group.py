@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog.broker.runtime.groups import settled
+from oncelog.protocol.chunks import along
 from oncelog.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 if TYPE_CHECKING:
@@ -12,13 +13,15 @@ if TYPE_CHECKING:
 
 BATCHED_FROM = 3
 
+CHUNKS = (along("members"),)
+
 
 async def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
     batched = context.version >= BATCHED_FROM
     members = request.members if batched else [MemberIdentity(member_id=request.member_id)]
     response = await settled(
         context.services.groups.run(
-            request.group_id, lambda coordinator, now_ms: coordinator.leave(request.group_id, members, now_ms)
+            request.group_id, lambda coordinator, now: coordinator.leave(request.group_id, members, now)
         )
     )
     if not batched:

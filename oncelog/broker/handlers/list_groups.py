@@ -5,24 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.contract import Result
+from oncelog.broker.runtime.context import Pace, RequestContext
 from oncelog.broker.runtime.groups import settled
 from oncelog.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.groups import GroupCoordinator
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.coordinator.now import Now
 
 
 async def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
     states = frozenset(state.lower() for state in request.states_filter)
     types = frozenset(type_.lower() for type_ in request.types_filter)
 
-    def list_shard(coordinator: GroupCoordinator, _: int) -> Result[list[ListedGroup]]:
+    def list_shard(coordinator: GroupCoordinator, _: Now) -> Result[list[ListedGroup]]:
         return Result(coordinator.list_groups(states, types))
 
     response = ListGroupsResponse()
+    pace = Pace(context)
     for shard in context.services.groups.shards:
         await shard.loading()
         groups: list[ListedGroup] = await settled(shard.run(list_shard))
         response.groups += groups
+        if pace.is_over:
+            await pace.rest()
     return response

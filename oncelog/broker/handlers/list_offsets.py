@@ -11,6 +11,7 @@ from collections import Counter
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.replica.partition import Partition
 from oncelog.broker.runtime.context import RequestContext
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -31,6 +32,8 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 _DEBUGGING_REPLICA_ID = -2
 _ISOLATION_LEVELS = (0, 1)
+
+CHUNKS = (along("topics.partitions"),)
 
 
 def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oncelog.broker.coordinator.regex import matcher
 from oncelog.broker.coordinator.transactions.state import State, Transaction
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.runtime.context import Pace, RequestContext
 from oncelog.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -22,30 +22,35 @@ async def handle(request: ListTransactionsRequest, context: RequestContext) -> L
     matches = matcher(pattern) if pattern else None
     states = {_STATES[name] for name in request.state_filters if name in _STATES}
     unknown = [name for name in request.state_filters if name not in _STATES]
+    producer_ids = set(request.producer_id_filters)
     shards = context.services.transactions.shards
     for shard in shards:
         await shard.loading()
-    now_ms = context.services.clock.steady_ms()
+    now_ms = context.services.clock.wall_ms()
 
     def wanted(transaction: Transaction) -> bool:
         age_ms = now_ms - transaction.started_ms if transaction.started_ms >= 0 else 0
         return (
             (not request.state_filters or transaction.state in states)
-            and (not request.producer_id_filters or transaction.producer_id in request.producer_id_filters)
+            and (not producer_ids or transaction.producer_id in producer_ids)
             and (request.duration_filter < 0 or age_ms > request.duration_filter)
             and (matches is None or matches(transaction.transactional_id) is not None)
         )
 
-    return ListTransactionsResponse(
-        unknown_state_filters=unknown,
-        transaction_states=[
-            TransactionState(
-                transactional_id=transaction.transactional_id,
-                producer_id=transaction.producer_id,
-                transaction_state=transaction.state.title,
-            )
-            for shard in shards
-            for transaction in shard.coordinator.transactions()
-            if wanted(transaction)
-        ],
+    response = ListTransactionsResponse(unknown_state_filters=unknown)
+    pace = Pace(context)
+    for shard in shards:
+        for transaction in list(shard.coordinator.transactions()):
+            if wanted(transaction):
+                response.transaction_states.append(_describe(transaction))
+            if pace.is_over:
+                await pace.rest()
+    return response
+
+
+def _describe(transaction: Transaction) -> TransactionState:
+    return TransactionState(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        transaction_state=transaction.state.title,
     )

@@ -6,14 +6,14 @@ already has them, so a client need not ask again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import heapq
 from typing import TYPE_CHECKING
 
 from oncelog.broker.metadata.topic_names import is_legal_topic_name
 from oncelog.broker.runtime.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from oncelog.broker.runtime.cluster import endpoints
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.topics import auto_create_topics
+from oncelog.broker.runtime.context import Pace, RequestContext
+from oncelog.broker.runtime.topics import AUTO_CREATED_PER_REQUEST_MAX, auto_create_topics
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.metadata import (
     MetadataRequest,
@@ -32,15 +32,19 @@ _IDS_SINCE = 12
 """Versions 10 and 11 have the field, but an answer in them could not name a topic that is unknown."""
 
 
-def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | Awaitable[MetadataResponse]:
-    image = context.services.metadata.image
-    _check_request(request, context.version)
+async def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    services = context.services
+    pace = Pace(context)
     if _asks_for_all(request, context.version):
-        return _respond(request, context, [_describe(topic) for topic in image.topics.values()])
-    missing = _missing_names(request, image)
-    if missing and _may_create(request, context):
-        return _create_and_respond(request, missing, context)
-    return _respond(request, context, _look_up(request, image, {}))
+        found = [await _describe(topic, pace) for topic in services.metadata.image.topics.values()]
+        return _respond(request, context, found)
+    by_id = await _check_topics(request, context.version, pace)
+    failures: dict[str, ErrorCode] = {}
+    if not by_id and _may_create(request, context):
+        missing = await _missing_names(request, services.metadata.image, pace)
+        failures = await auto_create_topics(services, missing) if missing else {}
+    found = await _look_up(request, services.metadata.image, by_id, failures, pace)
+    return _respond(request, context, found)
 
 
 def error_reply(request: MetadataRequest, error: KafkaError, _: RequestContext) -> MetadataResponse:
@@ -52,24 +56,19 @@ def error_reply(request: MetadataRequest, error: KafkaError, _: RequestContext) 
     return MetadataResponse(topics=topics, cluster_id=None, controller_id=-1, error_code=error.code)
 
 
-def _check_request(request: MetadataRequest, version: int) -> None:
-    topics = request.topics or ()
-    if version < _IDS_SINCE and any(asked.topic_id != ZERO_UUID for asked in topics):
+async def _check_topics(request: MetadataRequest, version: int, pace: Pace) -> bool:
+    """Whether the client asks by id. One id is enough: names beside it are not looked at, as in Kafka."""
+    by_id = lacks_name = False
+    for asked in request.topics or ():
+        by_id = by_id or asked.topic_id != ZERO_UUID
+        lacks_name = lacks_name or asked.name is None
+        if pace.is_over:
+            await pace.rest()
+    if by_id and version < _IDS_SINCE:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"topic ids can be asked for since version {_IDS_SINCE}")
-    if not _asks_by_id(request) and any(asked.name is None for asked in topics):
+    if lacks_name and not by_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic has neither a name nor an id")
-
-
-def _asks_by_id(request: MetadataRequest) -> bool:
-    """One id is enough: names beside it are not looked at, as in Kafka."""
-    return any(asked.topic_id != ZERO_UUID for asked in request.topics or ())
-
-
-async def _create_and_respond(
-    request: MetadataRequest, missing: list[str], context: RequestContext
-) -> MetadataResponse:
-    failures = await auto_create_topics(context.services, missing)
-    return _respond(request, context, _look_up(request, context.services.metadata.image, failures))
+    return by_id
 
 
 def _asks_for_all(request: MetadataRequest, version: int) -> bool:
@@ -77,11 +76,15 @@ def _asks_for_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def _missing_names(request: MetadataRequest, image: MetadataImage) -> list[str]:
-    if _asks_by_id(request):
-        return []
-    wanted = {asked.name for asked in request.topics or () if asked.name}
-    return [name for name in sorted(wanted) if name not in image.topics]
+async def _missing_names(request: MetadataRequest, image: MetadataImage, pace: Pace) -> list[str]:
+    """The first names of topics that do not exist, as many as one request may create."""
+    missing: set[str] = set()
+    for asked in request.topics or ():
+        if asked.name and asked.name not in image.topics:
+            missing.add(asked.name)
+        if pace.is_over:
+            await pace.rest()
+    return heapq.nsmallest(AUTO_CREATED_PER_REQUEST_MAX, missing)
 
 
 def _may_create(request: MetadataRequest, context: RequestContext) -> bool:
@@ -89,39 +92,40 @@ def _may_create(request: MetadataRequest, context: RequestContext) -> bool:
     return allowed and context.services.config.bool("auto.create.topics.enable")
 
 
-def _look_up(
-    request: MetadataRequest, image: MetadataImage, failures: dict[str, ErrorCode]
+async def _look_up(
+    request: MetadataRequest, image: MetadataImage, by_id: bool, failures: dict[str, ErrorCode], pace: Pace
 ) -> list[MetadataResponseTopic]:
-    by_id = _asks_by_id(request)
     answers: dict[str | bytes | None, MetadataResponseTopic] = {}
     for asked in request.topics or ():
         key = asked.topic_id if by_id else asked.name
         if key not in answers and key != ZERO_UUID:
-            answers[key] = _find(asked, image, failures)
+            answers[key] = await _find(asked, image, failures, pace)
+        if pace.is_over:
+            await pace.rest()
     return list(answers.values())
 
 
-def _find(asked: MetadataRequestTopic, image: MetadataImage, failures: dict[str, ErrorCode]) -> MetadataResponseTopic:
+async def _find(
+    asked: MetadataRequestTopic, image: MetadataImage, failures: dict[str, ErrorCode], pace: Pace
+) -> MetadataResponseTopic:
     if asked.topic_id != ZERO_UUID:
         topic = image.topic_by_id(asked.topic_id)
         if topic is None:
             return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
-        return _describe(topic)
+        return await _describe(topic, pace)
     name = asked.name or ""
     topic = image.topics.get(name)
     if topic is not None:
-        return _describe(topic)
+        return await _describe(topic, pace)
     legal = is_legal_topic_name(name)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if legal else ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(error_code=failures.get(name, unknown), name=name)
 
 
-def _describe(topic: TopicImage) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=topic.internal,
-        partitions=[
+async def _describe(topic: TopicImage, pace: Pace) -> MetadataResponseTopic:
+    response = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.internal)
+    for state in topic.partitions:
+        response.partitions.append(
             MetadataResponsePartition(
                 error_code=ErrorCode.NONE if state.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
                 partition_index=state.index,
@@ -130,9 +134,10 @@ def _describe(topic: TopicImage) -> MetadataResponseTopic:
                 replica_nodes=list(state.replicas),
                 isr_nodes=list(state.isr),
             )
-            for state in topic.partitions
-        ],
-    )
+        )
+        if pace.is_over:
+            await pace.rest()
+    return response
 
 
 def _respond(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from oncelog.broker.coordinator.group import Committer
 from oncelog.broker.coordinator.offsets import OffsetEntry
 from oncelog.broker.runtime.groups import settled
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM = 10
 RETENTION_MS_MAX = 2**62
+
+CHUNKS = (along("topics.partitions"),)
 
 
 async def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
@@ -98,9 +101,7 @@ async def _commit(request: OffsetCommitRequest, entries: list[OffsetEntry], cont
         return await settled(
             context.services.groups.run(
                 request.group_id,
-                lambda coordinator, now_ms: coordinator.commit_offsets(
-                    committer, entries, now_ms, retention_ms=retention_ms
-                ),
+                lambda coordinator, now: coordinator.commit_offsets(committer, entries, now, retention_ms=retention_ms),
             )
         )
     except KafkaError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog.broker.runtime.groups import settled
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -15,6 +16,8 @@ from oncelog.protocol.messages.offset_delete import (
 
 if TYPE_CHECKING:
     from oncelog.broker.runtime.context import RequestContext
+
+CHUNKS = (along("topics.partitions"),)
 
 
 async def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
@@ -39,7 +42,7 @@ async def handle(request: OffsetDeleteRequest, context: RequestContext) -> Offse
     codes = await settled(
         context.services.groups.run(
             request.group_id,
-            lambda coordinator, now_ms: coordinator.delete_offsets(request.group_id, partitions, now_ms),
+            lambda coordinator, now: coordinator.delete_offsets(request.group_id, partitions, now),
         )
     )
     for answer, code in zip(accepted, codes, strict=True):

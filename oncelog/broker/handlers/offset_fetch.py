@@ -9,6 +9,7 @@ from oncelog.broker.coordinator.committed_offsets import CommittedOffset
 from oncelog.broker.coordinator.group import Committer
 from oncelog.broker.coordinator.offsets import FetchedOffset, FetchedTopic, TopicSelection
 from oncelog.broker.runtime.groups import settled
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -28,6 +29,11 @@ GROUP_ERROR_FROM = 2
 BATCHED_FROM = 8
 TOPIC_IDS_FROM = 10
 _NO_OFFSET = CommittedOffset(-1)
+
+CHUNKS = (
+    along("groups.topics.partition_indexes", "groups.topics.partitions"),
+    along("topics.partition_indexes", "topics.partitions"),
+)
 
 
 async def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
@@ -71,9 +77,7 @@ async def _fetch(
     return await settled(
         context.services.groups.run(
             reader.group_id,
-            lambda coordinator, now_ms: coordinator.fetch_offsets(
-                reader, topics, now_ms, require_stable=require_stable
-            ),
+            lambda coordinator, now: coordinator.fetch_offsets(reader, topics, now, require_stable=require_stable),
         )
     )
 
@@ -86,6 +90,7 @@ async def _fetch_group(
     response = OffsetFetchResponseGroup(group_id=group.group_id)
     image = context.services.metadata.image
     selections: list[TopicSelection] | None = None
+    absent: list[OffsetFetchResponseTopics] = []
     if group.topics is not None:
         selections = []
         for topic in group.topics:
@@ -94,7 +99,7 @@ async def _fetch_group(
                 unknown = [
                     FetchedOffset(partition, None, ErrorCode.UNKNOWN_TOPIC_ID) for partition in topic.partition_indexes
                 ]
-                response.topics.append(_group_topic("", topic.topic_id, unknown))
+                absent.append(_group_topic("", topic.topic_id, unknown))
             else:
                 name = found.name if found else topic.name
                 selections.append(TopicSelection(name, topic.partition_indexes, topic.topic_id))
@@ -108,6 +113,8 @@ async def _fetch_group(
             response.topics.append(_group_topic("", named.id, answered.offsets))
         elif not by_id:
             response.topics.append(_group_topic(answered.topic, bytes(16), answered.offsets))
+    # As in Kafka, topics that do not exist come last.
+    response.topics += absent
     return response
 
 

@@ -6,6 +6,7 @@ KIP-101 for followers, KIP-320 for consumers, who learn from it that what they r
 from __future__ import annotations
 
 from oncelog.broker.runtime.context import RequestContext
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -14,6 +15,8 @@ from oncelog.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+
+CHUNKS = (along("topics.partitions"),)
 
 
 def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:

@@ -1,22 +1,28 @@
 """Produce (key 0, versions 3-13): append record batches to partitions.
 
 The frame's bytes are checked, patched and written without being decoded or copied, unless the topic wants another
-codec (`compression.type`); they are not touched after `handle` returns, so the next request may be received over
-them. acks=0 has no answer, and an error then closes
-the connection, which is the only way to tell the client. acks=1 answers when the records are in the log,
-acks=all when the high watermark has passed them.
+codec. Batches that take long to check are checked by a thread (`runtime/batch_checks.py`). The connection does not
+start its next request meanwhile, and receives nothing over the frame; it goes on when all batches are in the log.
+
+acks=0 has no answer, and an error then closes the connection, which is the only way to tell the client. acks=1 answers
+when the records are in the log, acks=all when the high watermark has passed them.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
-from collections.abc import Awaitable, Set
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Set
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from oncelog.broker.runtime.batch_checks import Checked, check_in_thread, check_on_loop
+from oncelog.broker.runtime.begun import begin
 from oncelog.broker.runtime.context import NO_REPLY, RequestContext
-from oncelog.broker.runtime.openings import Openings, open_transactions
+from oncelog.broker.runtime.openings import open_transactions
 from oncelog.broker.runtime.waiters import AckCountdown
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -24,34 +30,30 @@ from oncelog.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
-
-# The codecs not in the midst of a request, where a failed import would hide what became of its other batches.
-from oncelog.protocol.records import codecs as codecs
 from oncelog.protocol.records.batch import (
     ATTRIBUTES_POSITION,
     HEADER_SIZE,
     MAGIC,
     MAGIC_POSITION,
     TRANSACTIONAL_BIT,
-    TimestampType,
-    read_header,
-    recompress_batch,
 )
-from oncelog.protocol.records.scan import INT64_MAX, INT64_MIN
-from oncelog.protocol.records.validation import BadRecordsError, NoBatchError, check_produce_records
+from oncelog.protocol.records.validation import BadRecordsError, NoBatchError
 
 if TYPE_CHECKING:
-    from oncelog.broker.log.verification import VerificationGuard
     from oncelog.broker.replica.partition import Partition
-    from oncelog.broker.runtime.openings import Guards, Refusals
+    from oncelog.broker.runtime.cpu_workers import Checkpoint
+    from oncelog.broker.runtime.openings import Openings
 
 logger = logging.getLogger(__name__)
 
 ACKS_ALL = -1
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
 _ZSTD_SINCE = 7
+_SLICE_SECONDS = 0.002
+"""After this long, a request with many batches lets others go on."""
 _REFUSED_WITHOUT_THE_LOG = frozenset(
     (
         ErrorCode.CORRUPT_MESSAGE,
@@ -68,6 +70,11 @@ _Key = tuple[str, bytes, int]
 _Waiting = dict[int, PartitionProduceResponse]
 """Answers whose records are not safe yet, each under its `id`: those of two topics may be equal."""
 _NONE_REPEATED: frozenset[_Key] = frozenset()
+_Appended = tuple["Partition", int]
+"""Where a batch is, and its last offset."""
+_Check = Callable[["Checkpoint"], Checked]
+
+CHUNKS = (along("topic_data.partition_data", "responses.partition_responses"),)
 
 
 def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse | Awaitable[ProduceResponse]:
@@ -78,42 +85,25 @@ def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse 
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
             "a transactional batch came without a transactional id",
         )
+    return begin(_append_all(request, context))
+
+
+async def _append_all(request: ProduceRequest, context: RequestContext) -> Any:
+    """The answer; or a promise of it, if nothing has been waited for yet."""
+    openings = None
     if request.transactional_id is not None:
         openings = open_transactions(request, context)
         if openings.waiting is not None:
-            # The frame's memory is received over meanwhile, and later batches must not overtake these.
-            context.exclusive = True
-            _keep_records(request)
-            return _append_opened(request, context, openings)
-        return _append_all(request, context, openings.guards, openings.refused)
-    return _append_all(request, context)
-
-
-async def _append_opened(request: ProduceRequest, context: RequestContext, openings: Openings) -> ProduceResponse:
-    await openings.settle()
-    response = _append_all(request, context, openings.guards, openings.refused)
-    return response if isinstance(response, ProduceResponse) or response is NO_REPLY else await response
-
-
-def _keep_records(request: ProduceRequest) -> None:
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            if data.records is not None:
-                data.records = memoryview(bytearray(data.records))
-
-
-def _append_all(
-    request: ProduceRequest,
-    context: RequestContext,
-    guards: Guards | None = None,
-    refused: Refusals | None = None,
-) -> ProduceResponse | Awaitable[ProduceResponse]:
+            # Later batches must not overtake these.
+            context.keeps_frame = True
+            await openings.settle()
     response = ProduceResponse()
     countdown: AckCountdown[ProduceResponse] | None = None
     waiting: _Waiting = {}
     topics = request.topic_data
     is_single = len(topics) == 1 and len(topics[0].partition_data) == 1
     repeated = _NONE_REPEATED if is_single else _repeated_partitions(request)
+    slice_ends_at = 0.0 if is_single else time.monotonic() + _SLICE_SECONDS
     for topic in topics:
         answers: list[PartitionProduceResponse] = []
         if topic.partition_data:
@@ -123,32 +113,46 @@ def _append_all(
         for data in topic.partition_data:
             answer = PartitionProduceResponse(index=data.index, base_offset=-1)
             answers.append(answer)
+            if not is_single and time.monotonic() > slice_ends_at:
+                context.keeps_frame = True
+                await context.services.turns.next()
+                slice_ends_at = time.monotonic() + _SLICE_SECONDS
             try:
-                name = topic.name if context.version < 13 else context.services.partitions.name_of(topic.topic_id)
                 if repeated and (topic.name, topic.topic_id, data.index) in repeated:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition stands twice in one request")
-                if refused and (name, data.index) in refused:
-                    raise refused[name, data.index]
-                guard = guards.get((name, data.index)) if guards else None
-                partition, last_offset = _append(request, name, data, answer, context, guard)
+                appended = _append(request, topic, data, answer, context, openings)
+                if not isinstance(appended, tuple):
+                    context.keeps_frame = True
+                    checked = await context.services.cpu_workers.run(appended)
+                    appended = _append(request, topic, data, answer, context, openings, checked)
+                    assert isinstance(appended, tuple), "a checked batch needs no other check"
             except KafkaError as error:
                 _refuse(answer, error)
                 continue
+            partition, last_offset = appended
             if request.acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
                 if is_single and partition.sync_now():
                     continue
-                countdown = countdown or AckCountdown(response)
+                if countdown is None:
+                    countdown = AckCountdown(response)
+                    # For the batches that follow: what is appended so far may become safe while they are checked.
+                    countdown.expect()
                 waiting[id(answer)] = answer
                 _wait_for(partition, last_offset + 1, answer, waiting, countdown)
     if repeated:
         response.responses = _answered_once(response.responses)
-    _throttle(request, response, context)
+    if context.services.quotas.produce_limited:
+        _throttle(request, response, context)
     if request.acks == 0:
         return _no_reply(response)
     if countdown is None:
         return response
     countdown.expire_after(context.services.ack_timeouts, request.timeout_ms, lambda: _time_out(waiting))
-    return countdown
+    countdown.arrived()
+    if not context.keeps_frame:
+        return countdown
+    context.start_next()
+    return await countdown
 
 
 def error_reply(request: ProduceRequest, error: KafkaError, _: RequestContext) -> ProduceResponse:
@@ -201,39 +205,39 @@ def _answered_once(topics: list[TopicProduceResponse]) -> list[TopicProduceRespo
 
 def _append(
     request: ProduceRequest,
-    topic: str,
+    topic: TopicProduceData,
     data: PartitionProduceData,
     answer: PartitionProduceResponse,
     context: RequestContext,
-    guard: VerificationGuard | None,
-) -> tuple[Partition, int]:
-    if topic in INTERNAL_TOPICS:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is written by the broker only")
+    openings: Openings | None,
+    checked: Checked | None = None,
+) -> _Appended | _Check:
+    """Append one batch. If the check that it needs first would hold up the event loop, return that instead."""
     services = context.services
-    partition = services.partitions.leader(topic, data.index)
+    name = topic.name if context.version < 13 else services.partitions.name_of(topic.topic_id)
+    guard = None
+    if openings is not None:
+        if (name, data.index) in openings.refused:
+            raise openings.refused[name, data.index]
+        guard = openings.guards.get((name, data.index))
+    if name in INTERNAL_TOPICS:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by the broker only")
+    partition = services.partitions.leader(name, data.index)
+    log = partition.log
     # Told also with a refusal: a producer whose sequence is unknown sees from it whether its records were deleted.
-    answer.log_start_offset = partition.log.log_start_offset
-    config = partition.log.config
-    records = data.records
-    assert records is None or isinstance(records, memoryview)
-    now_ms = services.clock.now_ms()
-    by_producer = config.message_timestamp_type == TimestampType.CREATE_TIME
-    header = check_produce_records(
-        records,
-        compacted=config.cleanup_compact,
-        max_message_bytes=config.max_message_bytes,
-        allow_zstd=context.version >= _ZSTD_SINCE,
-        timestamp_ms_min=now_ms - config.message_timestamp_before_max_ms if by_producer else INT64_MIN,
-        timestamp_ms_max=now_ms + config.message_timestamp_after_max_ms if by_producer else INT64_MAX,
-    )
-    assert records is not None
-    if config.compression is not None and config.compression is not header.compression:
-        # The log holds the new size against max.message.bytes, as it does with every batch.
-        records = memoryview(recompress_batch(records, header, config.compression, config.compression_level))
-        header = read_header(records)
+    answer.log_start_offset = log.log_start_offset
+    now_ms = services.clock.wall_ms()
+    if checked is None:
+        records = data.records
+        assert records is None or isinstance(records, memoryview)
+        allow_zstd = context.version >= _ZSTD_SINCE
+        checked = check_on_loop(records, log.config, allow_zstd, now_ms)
+        if checked is None:
+            return partial(check_in_thread, records, log.config, allow_zstd, now_ms)
     if request.acks == ACKS_ALL:
         partition.check_enough_in_sync()
-    result = partition.append(records, header, now_ms, guard=guard)
+    batch, header = checked
+    result = partition.append(batch, header, now_ms, guard=guard)
     answer.base_offset = result.first_offset
     answer.log_append_time_ms = result.log_append_time
     return partition, result.last_offset
@@ -290,7 +294,5 @@ def _no_reply(response: ProduceResponse) -> ProduceResponse:
 
 
 def _throttle(request: ProduceRequest, response: ProduceResponse, context: RequestContext) -> None:
-    quotas = context.services.quotas
-    if quotas.produce_limited:
-        size_bytes = sum(len(data.records or b"") for topic in request.topic_data for data in topic.partition_data)
-        response.throttle_time_ms = context.throttle_time_ms = quotas.produced(context, size_bytes)
+    size_bytes = sum(len(data.records or b"") for topic in request.topic_data for data in topic.partition_data)
+    response.throttle_time_ms = context.throttle_time_ms = context.services.quotas.produced(context, size_bytes)

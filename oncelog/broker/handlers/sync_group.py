@@ -18,4 +18,4 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> SyncGroupRespo
     if context.version >= PROTOCOL_REQUIRED_FROM and None in (request.protocol_type, request.protocol_name):
         # Kafka requires both of those who can send them (KIP-559).
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the protocol's type and name are required")
-    return context.services.groups.run(request.group_id, lambda coordinator, now_ms: coordinator.sync(request, now_ms))
+    return context.services.groups.run(request.group_id, lambda coordinator, now: coordinator.sync(request, now))

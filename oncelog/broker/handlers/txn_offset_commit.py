@@ -15,6 +15,7 @@ from oncelog.broker.runtime.enlisting import as_leader_error, enlist, not_enlist
 from oncelog.broker.runtime.groups import settled
 from oncelog.broker.runtime.producers import client_of
 from oncelog.broker.runtime.shard import TxnOwner
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _ADDED_BY_COMMIT_SINCE = 5
 _TRANSACTION_ABORTABLE_SINCE = 4
 _LOAD_IN_PROGRESS_SINCE = 2
+
+CHUNKS = (along("topics.partitions"),)
 
 
 async def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
@@ -96,7 +99,7 @@ async def _commit(
         )
         return await settled(
             shard.run_transactional(
-                lambda coordinator, now_ms: coordinator.commit_transactional_offsets(committer, entries, now_ms),
+                lambda coordinator, now: coordinator.commit_transactional_offsets(committer, entries, now),
                 TxnOwner(request.producer_id, request.producer_epoch, guard),
             )
         )
@@ -114,7 +117,7 @@ async def _enlist(request: TxnOffsetCommitRequest, context: RequestContext) -> V
     if not adds and not log.config.transaction_verification:
         return None
     guard = log.begin_verification(
-        *(request.producer_id, 0, request.producer_epoch), supports_epoch_bump=adds, now_ms=services.clock.now_ms()
+        *(request.producer_id, 0, request.producer_epoch), supports_epoch_bump=adds, now_ms=services.clock.wall_ms()
     )
     if guard is None:
         return None

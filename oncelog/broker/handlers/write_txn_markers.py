@@ -14,6 +14,7 @@ from oncelog.broker.coordinator.transactions.state import NO_EPOCH, NO_PRODUCER_
 from oncelog.broker.runtime.context import RequestContext
 from oncelog.broker.runtime.txn_markers import write_marker
 from oncelog.broker.runtime.waiters import AckCountdown
+from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _UNKNOWN_VERSION = -1
 _Results = dict[int, dict[str, dict[int, WritableTxnMarkerPartitionResult]]]
 """By producer, topic and partition."""
+
+CHUNKS = (along("markers.topics.partition_indexes", "markers.topics.partitions"),)
 
 
 def handle(

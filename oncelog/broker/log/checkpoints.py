@@ -31,6 +31,8 @@ META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
 
 _VERSION = 0
+_SPECIAL = re.compile(r"[\\=:#!]")
+"""Characters that Java escapes in the values of a properties file."""
 
 TopicPartition = tuple[str, int]
 
@@ -105,15 +107,16 @@ def take_clean_shutdown(disk: Disk, root: str) -> int | None:
     """Removes the mark and returns its broker epoch (-1 if it has none); None if there was no mark.
 
     The removal is durable before this returns: a mark that came back after a power cut would vouch for
-    data written since.
+    data written since. It may be that a start that was killed has removed it, and nobody has synced that.
     """
     path = os.path.join(root, CLEAN_SHUTDOWN)
     try:
         data = disk.read_file(path)
+        disk.unlink(path)
     except FileNotFoundError:
         return None
-    disk.unlink(path)
-    disk.fsync_dir(root)
+    finally:
+        disk.fsync_dir(root)
     try:
         epoch = json.loads(data)["brokerEpoch"]
     except (ValueError, KeyError, TypeError):
@@ -122,14 +125,16 @@ def take_clean_shutdown(disk: Disk, root: str) -> int | None:
 
 
 def write_meta_properties(disk: Disk, root: str, properties: Mapping[str, str]) -> None:
-    lines = "".join(f"{key}={value}\n" for key, value in {"version": "1", **properties}.items())
-    disk.write_file_durably(os.path.join(root, META_PROPERTIES), f"#\n{lines}".encode())
+    escaped = {key: _SPECIAL.sub(r"\\\g<0>", value) for key, value in {"version": "1", **properties}.items()}
+    lines = "".join(f"{key}={value}\n" for key, value in escaped.items())
+    disk.write_file_durably(os.path.join(root, META_PROPERTIES), f"#\n{lines}".encode("latin-1"))
 
 
-def read_meta_properties(disk: Disk, root: str) -> dict[str, str]:
+def read_meta_properties(disk: Disk, root: str) -> dict[str, str] | None:
+    """None if the file is absent."""
     try:
-        text = disk.read_file(os.path.join(root, META_PROPERTIES)).decode()
+        text = disk.read_file(os.path.join(root, META_PROPERTIES)).decode("latin-1")
     except FileNotFoundError:
-        return {}
+        return None
     pairs = (line.partition("=") for line in text.splitlines() if line.strip() and line[0] not in "#!")
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    return {key.strip(): re.sub(r"\\(.)", r"\1", value.strip()) for key, _, value in pairs}

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from oncelog.broker.log import txn_index
 from oncelog.broker.log.batch_scan import CorruptBatch, iter_checked
 from oncelog.broker.log.compaction import CleaningPlan
 from oncelog.broker.log.disk import StorageError
@@ -43,6 +42,9 @@ from oncelog.protocol.records.batch import HEADER_SIZE, BatchHeader, assemble_ba
 from oncelog.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, decompress
 from oncelog.protocol.records.control import decode_control_key
 from oncelog.protocol.records.record import Record, iter_records
+
+SEGMENTS_AT_ONCE = 32
+"""How many segments are merged into one at once, which takes renaming all of their files."""
 
 Progress = Callable[[int], None]
 """Called with the number of bytes read since the last call; it may slow the cleaning down, or end it."""
@@ -81,6 +83,7 @@ def group_segments(plan: CleaningPlan, end_offset: int) -> list[list[Segment]]:
         time_entries += len(segment.time_index)
         fits = (
             groups
+            and len(groups[-1]) < SEGMENTS_AT_ONCE
             and size_bytes <= config.segment_bytes
             and offset_entries * OFFSET_ENTRY_SIZE <= config.segment_index_bytes
             and time_entries * TIME_ENTRY_SIZE <= config.segment_index_bytes
@@ -98,10 +101,9 @@ def group_segments(plan: CleaningPlan, end_offset: int) -> list[list[Segment]]:
 
 def _aborted(plan: CleaningPlan, start: int, end: int) -> list[AbortedTxn]:
     aborted: list[AbortedTxn] = []
-    for segment in plan.segments:
-        if txn_index.collect(segment.peek_aborted(), start, end, aborted):
-            return aborted
-    txn_index.collect(plan.later_aborted, start, end, aborted)
+    for index in plan.txn_indexes:
+        if index.collect(start, end, aborted):
+            break
     return aborted
 
 
@@ -109,7 +111,7 @@ def _iter_batches(
     plan: CleaningPlan, segment: Segment, position: int, progress: Progress
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     disk = plan.log.disk
-    size_bytes = plan.sizes_bytes[plan.segments.index(segment)]
+    size_bytes = plan.sizes_bytes[segment]
     fd = disk.open(segment.path(LOG))
     try:
         for _, header, batch in iter_checked(disk, fd, position, size_bytes, segment.base_offset):

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from oncelog.broker.log.log_config import LogConfig
     from oncelog.broker.log.partition_log import PartitionLog
     from oncelog.broker.log.segment import Segment
-    from oncelog.broker.log.txn_index import AbortedTxn
+    from oncelog.broker.log.steps import Steps
+    from oncelog.broker.log.txn_index import TxnIndex
+
+_PRODUCERS_AT_ONCE = 1000
 
 
 class CleaningPlan(NamedTuple):
@@ -28,9 +31,9 @@ class CleaningPlan(NamedTuple):
     log: PartitionLog
     segments: list[Segment]
     """The closed segments up to the end, from the first one of the log on."""
-    later_aborted: list[AbortedTxn]
-    """Aborts whose markers are behind the end; no transaction that began before it is still open."""
-    sizes_bytes: list[int]
+    txn_indexes: list[TxnIndex]
+    """Of all segments of the log: a transaction may be aborted long after its records."""
+    sizes_bytes: dict[Segment, int]
     first_dirty_offset: int
     end_offset: int
     ratio: float
@@ -40,10 +43,45 @@ class CleaningPlan(NamedTuple):
     now_ms: int
 
 
-def plan_cleaning(log: PartitionLog, last_clean_offset: int | None, now_ms: int) -> CleaningPlan | None:
+class _DirtyPart(NamedTuple):
+    """What of a log would be cleaned."""
+
+    segment_count: int
+    """From the first one of the log on, clean or dirty."""
+    first_offset: int
+    ratio: float
+
+
+def dirty_ratio(log: PartitionLog, last_clean_offset: int | None, now_ms: int) -> Steps[float]:
+    """How dirty the log is; 0 if it is not dirty enough to be cleaned."""
+    part = yield from _find_dirty_part(log, last_clean_offset, now_ms)
+    return 0.0 if part is None else part.ratio
+
+
+def plan_cleaning(log: PartitionLog, last_clean_offset: int | None, now_ms: int) -> Steps[CleaningPlan | None]:
     """What to clean, or None if the log is not dirty enough."""
+    part = yield from _find_dirty_part(log, last_clean_offset, now_ms)
+    if part is None:
+        return None
+    segments = log.segments.items[: part.segment_count]
+    end_offset = log.segments.base_offsets[part.segment_count]
+    return CleaningPlan(
+        log=log,
+        segments=segments,
+        txn_indexes=(yield from _copy_txn_indexes(log)),
+        sizes_bytes={segment: segment.size_bytes for segment in segments},
+        first_dirty_offset=part.first_offset,
+        end_offset=end_offset,
+        ratio=part.ratio,
+        last_batches=(yield from _last_batches(log)),
+        config=log.config,
+        now_ms=now_ms,
+    )
+
+
+def _find_dirty_part(log: PartitionLog, last_clean_offset: int | None, now_ms: int) -> Steps[_DirtyPart | None]:
     first_dirty = first_dirty_offset(log, last_clean_offset)
-    count = _cleanable_count(log, first_dirty, now_ms)
+    count = yield from _cleanable_count(log, first_dirty, now_ms)
     segments = log.segments.items[:count]
     end_offset = log.segments.base_offsets[count]
     dirty = _dirty_part(log, count, min(first_dirty, end_offset))
@@ -52,23 +90,28 @@ def plan_cleaning(log: PartitionLog, last_clean_offset: int | None, now_ms: int)
     if not dirty_bytes:
         return None
     ratio = dirty_bytes / (clean_bytes + dirty_bytes)
-    if ratio <= log.config.min_cleanable_dirty_ratio and not _is_overdue(log, dirty, now_ms):
+    if ratio <= log.config.min_cleanable_dirty_ratio and not (yield from _is_overdue(log, dirty, now_ms)):
         return None
-    return CleaningPlan(
-        log=log,
-        segments=segments,
-        later_aborted=[txn for segment in log.segments.items[count:] for txn in segment.aborted],
-        sizes_bytes=[segment.size_bytes for segment in segments],
-        first_dirty_offset=first_dirty,
-        end_offset=end_offset,
-        ratio=ratio,
-        last_batches={
-            entry.producer_id: (entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
-            for entry in log.active_producers()
-        },
-        config=log.config,
-        now_ms=now_ms,
-    )
+    return _DirtyPart(count, first_dirty, ratio)
+
+
+def _copy_txn_indexes(log: PartitionLog) -> Steps[list[TxnIndex]]:
+    copies = []
+    for segment in list(log.segments.with_aborted(0)):
+        index = segment.copy_txn_index()
+        if index is not None:
+            copies.append(index)
+        yield None
+    return copies
+
+
+def _last_batches(log: PartitionLog) -> Steps[dict[int, tuple[int, int]]]:
+    last_batches: dict[int, tuple[int, int]] = {}
+    for entry in log.active_producers():
+        last_batches[entry.producer_id] = (entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
+        if not len(last_batches) % _PRODUCERS_AT_ONCE:
+            yield None
+    return last_batches
 
 
 def first_dirty_offset(log: PartitionLog, last_clean_offset: int | None) -> int:
@@ -81,15 +124,15 @@ def first_dirty_offset(log: PartitionLog, last_clean_offset: int | None) -> int:
 def is_unchanged(plan: CleaningPlan, group: list[Segment]) -> bool:
     """Whether the segments that were cleaned still are what they were: else the work was in vain."""
     log = plan.log
-    items = log.segments.items
-    if log.is_offline or group[0] not in items:
+    if log.is_offline:
         return False
-    start = items.index(group[0])
-    sizes = dict(zip(plan.segments, plan.sizes_bytes, strict=True))
-    return items[start : start + len(group)] == group and all(segment.size_bytes == sizes[segment] for segment in group)
+    start = log.segments.floor_index(group[0].base_offset)
+    return log.segments.items[start : start + len(group)] == group and all(
+        segment.size_bytes == plan.sizes_bytes[segment] for segment in group
+    )
 
 
-def _cleanable_count(log: PartitionLog, first_dirty: int, now_ms: int) -> int:
+def _cleanable_count(log: PartitionLog, first_dirty: int, now_ms: int) -> Steps[int]:
     """The number of segments, from the first one on, that may be cleaned."""
     segments = log.segments
     # At the base of a segment nothing of it is needed, so the one before is the last that may be cleaned.
@@ -99,6 +142,8 @@ def _cleanable_count(log: PartitionLog, first_dirty: int, now_ms: int) -> int:
         for i in range(min(segments.floor_index(first_dirty), count), count):
             if segments.items[i].largest_timestamp > now_ms - lag_ms:
                 return i
+            # It may have been read from the time index.
+            yield None
     return count
 
 
@@ -106,7 +151,11 @@ def _dirty_part(log: PartitionLog, count: int, first_dirty: int) -> list[Segment
     return log.segments.items[min(log.segments.floor_index(first_dirty), count) : count]
 
 
-def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
-    lag_ms = log.config.max_compaction_lag_ms
-    oldest_ms = min((s.first_timestamp for s in dirty if s.first_timestamp > 0), default=now_ms)
-    return oldest_ms < now_ms - lag_ms
+def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> Steps[bool]:
+    oldest_ms = now_ms - log.config.max_compaction_lag_ms
+    for segment in dirty:
+        if 0 < segment.first_timestamp < oldest_ms:
+            return True
+        # It may have been read from the segment.
+        yield None
+    return False

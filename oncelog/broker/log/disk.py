@@ -14,6 +14,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
+from mmap import mmap
+
+DIRECT_BYTES = 4096
+"""Reads past the page cache begin at multiples of this, and so do their buffers."""
 
 
 class StorageError(Exception):
@@ -38,6 +43,21 @@ class Disk:
 
     def pread(self, fd: int, size_bytes: int, position: int) -> bytes:
         return os.pread(fd, size_bytes, position)
+
+    def open_direct(self, path: str) -> int:
+        """For `pread_direct`. Not every file system can: EINVAL."""
+        if not hasattr(os, "O_DIRECT"):
+            raise OSError(errno.EINVAL, "no direct reads on this system", path)
+        return os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+
+    def pread_direct(self, fd: int, buffer: mmap, position: int) -> int:
+        """Reads what the device holds, whatever the page cache says. Dirty pages are written back first."""
+        return os.preadv(fd, [buffer], position)
+
+    def drop_cache(self, fd: int, position: int) -> None:
+        """Has the system forget its clean pages of the file, from the one of `position` on."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(fd, position - position % DIRECT_BYTES, 0, os.POSIX_FADV_DONTNEED)
 
     def sendfile(self, socket_fd: int, fd: int, position: int, size_bytes: int) -> int:
         """From the page cache into a socket; how many bytes the socket took."""
@@ -84,6 +104,10 @@ class Disk:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def copy_mode(self, source: int, target: int) -> None:
+        """Gives a file the permissions of another."""
+        os.fchmod(target, stat.S_IMODE(os.fstat(source).st_mode))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

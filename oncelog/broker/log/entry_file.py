@@ -49,6 +49,29 @@ def _find_floor(
     return found
 
 
+class Reader:
+    """Reads from a file, which is opened if and when something is read."""
+
+    __slots__ = ("_disk", "_fd", "_path")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._fd = -1
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            self._disk.close(self._fd)
+
+    def read(self, size_bytes: int, position: int) -> bytes:
+        if self._fd < 0:
+            self._fd = self._disk.open(self._path)
+        return self._disk.pread_exactly(self._fd, size_bytes, position)
+
+
 def read_entry(disk: Disk, path: str, layout: struct.Struct, n: int) -> tuple[Any, ...]:
     fd = disk.open(path)
     try:
@@ -59,6 +82,9 @@ def read_entry(disk: Disk, path: str, layout: struct.Struct, n: int) -> tuple[An
 
 def write_tail(disk: Disk, path: str, tail: bytes, position: int) -> int:
     """Writes `tail` at `position` as the end of the file; returns the descriptor, not yet synced."""
+    if position == 0:
+        # Not in place: see `page_cache`.
+        return disk.write_new_file(path, tail)
     fd = disk.open(path, writable=True, create=True)
     try:
         if tail:

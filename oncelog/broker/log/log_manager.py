@@ -10,12 +10,16 @@
     topic-N/                           a partition; topic-N.<token>-delete is one on its way out
     topic-N.<token>-stray/             a partition of no topic; nobody touches it again
 
+A directory counts as a partition if a checkpoint lists it or if it holds `partition.metadata` or a segment. Anything
+else of such a name, a file or somebody's folder, is ignored; it is never opened, renamed or removed.
+
 After a clean stop logs are opened when they are first asked for. Otherwise `recover` must be called before
 anything else. A log that cannot be trusted stays where it is, and asking for it raises StorageError.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -27,18 +31,22 @@ from oncelog.broker.log import checkpoints
 from oncelog.broker.log.checkpoint_ticket import CheckpointOrder, CheckpointTicket
 from oncelog.broker.log.checkpoints import TopicPartition
 from oncelog.broker.log.disk import Disk, StorageError
-from oncelog.broker.log.file_names import DELETE_DIRECTORY, LOG, STRAY_DIRECTORY
+from oncelog.broker.log.file_names import DELETE_DIRECTORY, LOG, STRAY_DIRECTORY, offset_of_file
 from oncelog.broker.log.open_files import DEFAULT_MAX, OpenFiles
 from oncelog.protocol.primitives import uuid_text
 
 if TYPE_CHECKING:
     from oncelog.broker.log.log_config import LogConfig
+    from oncelog.broker.log.log_writer import LogWriter
     from oncelog.broker.log.partition_log import PartitionLog
 
     MapLogs = Callable[[Callable[[PartitionLog], bool], Iterable[PartitionLog]], Iterable[bool]]
 
+logger = logging.getLogger(__name__)
+
 LOCK = ".lock"
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]*)")
+_DELETED = re.compile(rf"[a-zA-Z0-9._-]+-[0-9]+\.[a-zA-Z0-9]+{DELETE_DIRECTORY}")
 _NAME_MAX = 255
 
 
@@ -56,12 +64,16 @@ class LogManager:
         self.failures: dict[TopicPartition, str] = {}
         """Partitions that could not be opened, with the reason."""
         self._directories: set[TopicPartition] = set()
+        self.ignored: list[str] = []
+        """What is named like a partition, but was not written by a broker."""
         self.doomed: list[tuple[int, str]] = []
         """Directories of deleted partitions, with the time to remove them."""
         self.on_doomed: Callable[[int], None] | None = None
         """Told that time, when a partition is deleted."""
         self.cleaner_offsets: dict[TopicPartition, int] = {}
         """Up to where each log is compacted; the cleaner moves it, the next checkpoint writes it."""
+        self.snapshots_due: set[LogWriter] = set()
+        """Logs with a large snapshot to be written, see `large_snapshots`."""
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_start_offsets: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
@@ -104,10 +116,29 @@ class LogManager:
         self.cleaner_offsets = self._read(checkpoints.CLEANER_OFFSETS)
         for name in disk.listdir(self.root):
             found = _PARTITION.fullmatch(name)
-            if name.endswith(DELETE_DIRECTORY):
+            if _DELETED.fullmatch(name):
                 self.doomed.append((0, os.path.join(self.root, name)))
             elif found is not None:
-                self._directories.add((found[1], int(found[2])))
+                self._take_partition((found[1], int(found[2])), name)
+
+    def _take_partition(self, key: TopicPartition, name: str) -> None:
+        is_listed = any(key in offsets for offsets in self._checkpoints().values())
+        if is_listed or self._has_partition_files(os.path.join(self.root, name)):
+            self._directories.add(key)
+        else:
+            self.ignored.append(name)
+
+    def _has_partition_files(self, path: str) -> bool:
+        if self.disk.exists(os.path.join(path, checkpoints.PARTITION_METADATA)):
+            return True
+        try:
+            names = self.disk.listdir(path)
+        except NotADirectoryError:
+            return False
+        except OSError:
+            # It cannot be read: opening the partition reports why.
+            return True
+        return any(offset_of_file(name) is not None for name in names)
 
     def _make_directory(self, path: str) -> None:
         if not self.disk.exists(path):
@@ -123,7 +154,8 @@ class LogManager:
 
     # -- whose directory it is -------------------------------------------------------------------------------
 
-    def meta_properties(self) -> dict[str, str]:
+    def meta_properties(self) -> dict[str, str] | None:
+        """None if the directory has none: no broker has used it yet."""
         return checkpoints.read_meta_properties(self.disk, self.root)
 
     def write_meta_properties(self, properties: Mapping[str, str]) -> None:
@@ -134,6 +166,10 @@ class LogManager:
     def partitions(self) -> list[TopicPartition]:
         """All partitions that have a directory, opened or not."""
         return sorted(self._directories)
+
+    def ignore(self, topic: str, partition: int) -> None:
+        """Leaves the directory of a partition alone until the next start."""
+        self._directories.discard((topic, partition))
 
     def unopened(self) -> list[TopicPartition]:
         """Partitions that nobody has asked for since the start."""
@@ -198,6 +234,7 @@ class LogManager:
             files=self.files,
         )
         log.update_high_watermark(self._high_watermarks.get(key, 0))
+        log.snapshots_due = self.snapshots_due
         self.logs[key] = log
         return log
 
@@ -208,6 +245,7 @@ class LogManager:
         """The log of a partition, which is made if it does not exist."""
         key = (topic, partition)
         if key not in self._directories:
+            self._check_vacant(self._path(topic, partition))
             # A checkpoint of a deleted topic of the same name must not be held against the new one.
             self._forget(key)
             self._directories.add(key)
@@ -220,6 +258,17 @@ class LogManager:
                 f"{log.directory} belongs to topic id {uuid_text(log.topic_id)}, not {uuid_text(topic_id)}"
             )
         return log
+
+    def _check_vacant(self, path: str) -> None:
+        """Raises StorageError if something else has the name. A crash may have left an empty directory."""
+        if not self.disk.exists(path):
+            return
+        try:
+            is_vacant = not self.disk.listdir(path)
+        except NotADirectoryError:
+            is_vacant = False
+        if not is_vacant:
+            raise StorageError(f"{path} is in the way: it is not a partition of this broker; move it elsewhere")
 
     def update_config(self, topic: str) -> None:
         """Gives the open logs of a topic their new settings."""
@@ -357,20 +406,21 @@ class LogManager:
             checkpoints.CLEANER_OFFSETS: self.cleaner_offsets,
         }
 
-    def close(self, *, broker_epoch: int = -1, clean: bool = True, map_logs: MapLogs = map) -> None:
-        """Closes all logs; a clean stop of all of them leaves the mark that makes the next start fast.
+    def close(self, *, broker_epoch: int = -1, clean: bool = True, map_logs: MapLogs = map) -> bool:
+        """Closes all logs. True if all of them are closed cleanly, with the mark that makes the next start fast.
 
         `map_logs` is `map` or something like it that works on several logs at a time, as syncing them is slow.
         """
         # From here on files are only closed by their own log, which no other thread may do in the middle of its work.
         self.files.files_max = sys.maxsize
         closed = list(map_logs(lambda log: _close(log, clean), self.logs.values()))
-        failed = bool(self.failures) or not self.was_clean or not all(closed)
+        is_clean = clean and self.was_clean and not self.failures and all(closed)
         try:
             if clean:
                 self.write_checkpoints()
-                if not failed:
-                    checkpoints.write_clean_shutdown(self.disk, self.root, broker_epoch)
+            if is_clean:
+                checkpoints.write_clean_shutdown(self.disk, self.root, broker_epoch)
+            return is_clean
         finally:
             self.logs = {}
             self.disk.close(self._lock_fd)
@@ -381,6 +431,7 @@ def _close(log: PartitionLog, clean: bool) -> bool:
     was_online = not log.is_offline
     try:
         log.close(clean=clean)
-    except StorageError:
+    except StorageError as error:
+        logger.error("%s", error)
         return False
     return was_online

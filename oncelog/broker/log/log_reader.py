@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from oncelog.broker.log import txn_index
 from oncelog.broker.log.batch_scan import CorruptBatch, iter_headers
 from oncelog.broker.log.segment import Segment
 from oncelog.broker.log.stored_batches import StoredBatches
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from oncelog.broker.log.partition_log import PartitionLog
 
 _POSITIONS_MAX = 64
+ABORTED_MAX = 4096
+"""A read of committed records ends after about so many abort markers, because the answer lists all of them."""
 
 
 class Location(NamedTuple):
@@ -94,6 +95,21 @@ def locate(log: PartitionLog, offset: int, size_bytes_max: int, end_offset: int,
         return Location(segment, position, 0, offset)
     log.positions.put(limit_offset, segment, limit)
     return Location(segment, position, limit - position, limit_offset)
+
+
+def locate_committed(
+    log: PartitionLog, offset: int, size_bytes_max: int, end_offset: int, min_one: bool
+) -> tuple[Location, list[AbortedTxn]]:
+    """As `locate`, with the aborted transactions among the batches. It ends earlier if these are very many."""
+    found = locate(log, offset, size_bytes_max, end_offset, min_one)
+    if not found.size_bytes:
+        return found, []
+    limit = found.segment.end_of_aborts(offset, ABORTED_MAX)
+    if limit < found.next_offset:
+        shorter = locate(log, offset, size_bytes_max, limit, min_one)
+        # Empty if the marker is gone: Kafka's cleaner may have removed it.
+        found = shorter if shorter.size_bytes else found
+    return found, aborted_transactions(log, offset, found.next_offset)
 
 
 def _find_start(log: PartitionLog, offset: int) -> tuple[Segment, int] | None:
@@ -178,8 +194,8 @@ def aborted_transactions(log: PartitionLog, start_offset: int, end_offset: int) 
     """
     aborted: list[AbortedTxn] = []
     if end_offset > start_offset:
-        for segment in log.segments.items[log.segments.floor_index(start_offset) :]:
-            if txn_index.collect(segment.aborted, start_offset, end_offset, aborted):
+        for segment in log.segments.with_aborted(start_offset):
+            if segment.collect_aborted(start_offset, end_offset, aborted):
                 break
     return sorted(aborted, key=lambda txn: txn.first_offset)
 

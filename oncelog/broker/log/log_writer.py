@@ -6,11 +6,16 @@ is written once; indexes and producer state follow in memory. See `partition_log
 
 from __future__ import annotations
 
+import logging
 import os
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
-from oncelog.broker.log import leader_epochs, producer_snapshot, retry_window
+from oncelog.broker.log import large_snapshots, leader_epochs, producer_snapshot, retry_window
 from oncelog.broker.log.disk import Disk, StorageError
+from oncelog.broker.log.doomed_files import DoomedSegments
 from oncelog.broker.log.file_names import SNAPSHOT, offset_file_name
 from oncelog.broker.log.flush import FlushTicket
 from oncelog.broker.log.leader_epochs import LeaderEpochs
@@ -34,6 +39,8 @@ from oncelog.protocol.records.batch import (
     read_header,
 )
 from oncelog.protocol.records.control import ControlType, EndTxnMarker, build_marker_batch
+
+logger = logging.getLogger(__name__)
 
 _CLIENT = AppendOrigin.CLIENT
 
@@ -74,6 +81,7 @@ class LogWriter:
         "recovery_point",
         "segments",
         "snapshot_offsets",
+        "snapshots_due",
         "ticket",
         "topic",
         "topic_id",
@@ -93,6 +101,8 @@ class LogWriter:
         self.producers = ProducerState()
         self.positions = PositionCache()
         self.snapshot_offsets: list[int] = []
+        self.snapshots_due: set[LogWriter] = set()
+        """Logs with a large snapshot to be written, see `large_snapshots`: of all logs of a directory."""
         self.log_start_offset = 0
         self.end_offset = 0
         self.high_watermark = 0
@@ -106,8 +116,8 @@ class LogWriter:
         self.dirty_paths: list[str] = []
         """Files that the next flush opens to sync them, so that new partitions hold no descriptors for them."""
         self.dirty_directories: set[str] = set()
-        self.doomed: list[tuple[int, Segment]] = []
-        """Deleted segments whose files still exist under another name, with the time to remove them."""
+        self.doomed = DoomedSegments()
+        """Deleted segments whose files still exist under another name."""
         self.ticket: FlushTicket | None = None
         self._offline: str | None = None
 
@@ -126,6 +136,15 @@ class LogWriter:
 
     def go_offline(self, reason: str) -> None:
         self._offline = self._offline or f"{self.directory} is offline: {reason}"
+
+    @contextmanager
+    def storage_errors(self) -> Iterator[None]:
+        """A structural change that fails half-way leaves memory and disk apart: the log goes offline."""
+        try:
+            yield
+        except OSError as error:
+            self.go_offline(str(error))
+            raise StorageError(f"{self.directory}: {error}") from error
 
     # -- appending -------------------------------------------------------------------------------------------
 
@@ -243,7 +262,7 @@ class LogWriter:
     def prepare_for_abort(self) -> None:
         """Reads the index that it is added to: once the marker is written, nothing of what it does may fail."""
         try:
-            self.active.load_aborted()
+            self.active.prepare_abort()
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.directory}: {error}") from error
 
@@ -263,10 +282,10 @@ class LogWriter:
             self._complete_txn(txn)
 
     def _complete_txn(self, txn: CompletedTxn) -> None:
+        stable_offset = self.producers.complete(txn)
         if txn.aborted:
-            stable_offset = self.producers.stable_offset_after(txn)
             self.active.add_aborted(AbortedTxn(txn.producer_id, txn.first_offset, txn.last_offset, stable_offset))
-        self.producers.complete(txn)
+            self.segments.note_aborted(self.active)
 
     def write_batch(
         self,
@@ -350,7 +369,8 @@ class LogWriter:
             if self._is_flushed_up_to(base_offset):
                 # Before the snapshot is there, which would vouch for the indexes.
                 self.sync_dirty_files()
-            self.write_snapshot(base_offset)
+            if not large_snapshots.maybe_begin(self, base_offset):
+                self.write_snapshot(base_offset)
             # Comes last: an empty segment left behind by a failure would end the log before its records do.
             new.file()
         except OSError as error:
@@ -363,6 +383,7 @@ class LogWriter:
         self.segments.append(new)
         self.active = new
         self.positions.put(base_offset, new, 0)
+        logger.debug("%s: rolled a new segment at offset %d", self.directory, base_offset)
 
     def _is_flushed_up_to(self, offset: int) -> bool:
         """True if the recovery point is, or is about to be, at the end of a segment that is closed there.
@@ -374,7 +395,7 @@ class LogWriter:
 
     def forget_closing(self) -> None:
         """Before the index files change, what vouches for them goes, and stays away after a power cut."""
-        if self.closed_at in self.snapshot_offsets:
+        if self.has_snapshot(self.closed_at):
             self.disk.unlink_if_exists(self.snapshot_path(self.closed_at))
             self.snapshot_offsets.remove(self.closed_at)
             self.disk.fsync_dir(self.directory)
@@ -397,8 +418,16 @@ class LogWriter:
         """Writes the producer state as of `offset`, to be synced with the next flush."""
         path = self.snapshot_path(offset)
         self.add_dirty_file(self.disk.write_new_file(path, producer_snapshot.encode(self.producers.entries.values())))
-        if not self.snapshot_offsets or self.snapshot_offsets[-1] < offset:
-            self.snapshot_offsets.append(offset)
+        self.note_snapshot(offset)
+
+    def note_snapshot(self, offset: int) -> None:
+        """There is a snapshot at `offset`."""
+        if not self.has_snapshot(offset):
+            insort(self.snapshot_offsets, offset)
+
+    def has_snapshot(self, offset: int) -> bool:
+        i = bisect_left(self.snapshot_offsets, offset)
+        return i < len(self.snapshot_offsets) and self.snapshot_offsets[i] == offset
 
     def snapshot_path(self, offset: int) -> str:
         return os.path.join(self.directory, offset_file_name(offset, SNAPSHOT))

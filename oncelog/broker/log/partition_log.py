@@ -15,8 +15,9 @@ be undone. A full disk is no such case: the write is cut off, refused, and the n
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 
-from oncelog.broker.log import log_reader, recovery, removal, replication, segment_swap
+from oncelog.broker.log import log_reader, recovery, removal, replication, segment_swap, steps
 from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.flush import FlushTicket
 from oncelog.broker.log.log_config import LogConfig
@@ -26,6 +27,7 @@ from oncelog.broker.log.open_files import OpenFiles
 from oncelog.broker.log.producer_entry import ProducerEntry
 from oncelog.broker.log.segment import Segment
 from oncelog.broker.log.segment_swap import CleanedSegment
+from oncelog.broker.log.steps import Steps
 from oncelog.broker.log.txn_index import AbortedTxn
 from oncelog.broker.log.verification import VerificationGuard
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -86,6 +88,13 @@ class PartitionLog(LogWriter):
         self.check_online()
         return log_reader.locate(self, offset, size_bytes_max, end_offset, min_one)
 
+    def locate_committed(
+        self, offset: int, *, size_bytes_max: int, end_offset: int, min_one: bool = True
+    ) -> tuple[Location, list[AbortedTxn]]:
+        """As `locate`, with the aborted transactions among the batches, for a reader of committed records."""
+        self.check_online()
+        return log_reader.locate_committed(self, offset, size_bytes_max, end_offset, min_one)
+
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
         """Aborted transactions with records in [start, end), by first offset: the list of a Fetch answer."""
         self.check_online()
@@ -95,6 +104,11 @@ class PartitionLog(LogWriter):
         """The first record that is not older; None if there is none."""
         self.check_online()
         return log_reader.offset_for_timestamp(self, timestamp)
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Of all records; -1 if there are none."""
+        return max(segment.largest_timestamp for segment in self.segments.items)
 
     def max_timestamp(self) -> TimestampOffset | None:
         """The record with the largest timestamp; None in an empty log."""
@@ -240,8 +254,7 @@ class PartitionLog(LogWriter):
     def delete_segments_before(self, offset: int, *, now_ms: int) -> list[Segment]:
         """Deletes closed segments that end at or before `offset`; the log then starts at the next one."""
         self.check_online()
-        with removal.storage_errors(self):
-            return removal.delete_segments_before(self, offset, now_ms)
+        return steps.run(removal.delete_segments_before(self, offset, now_ms))
 
     def delete_records_before(self, offset: int) -> int:
         """Moves the log start (DeleteRecords; -1 means the high watermark) and returns it."""
@@ -258,13 +271,13 @@ class PartitionLog(LogWriter):
     def truncate_to(self, offset: int, *, now_ms: int) -> bool:
         """Drops everything from `offset` on; False if there is nothing. See `LogManager.truncate_to`."""
         self.check_online()
-        with removal.storage_errors(self):
+        with self.storage_errors():
             return removal.truncate_to(self, offset, now_ms)
 
     def truncate_fully_and_start_at(self, offset: int, *, now_ms: int) -> None:
         """Drops everything and begins anew at `offset`."""
         self.check_online()
-        with removal.storage_errors(self):
+        with self.storage_errors():
             removal.truncate_fully_and_start_at(self, offset, now_ms)
 
     def create_cleaned_segment(self, base_offset: int) -> CleanedSegment:
@@ -274,8 +287,7 @@ class PartitionLog(LogWriter):
     def replace_segments(self, old: list[Segment], cleaned: CleanedSegment, *, now_ms: int) -> None:
         """Puts a finished cleaned segment in the place of consecutive closed ones, atomically."""
         self.check_online()
-        with removal.storage_errors(self):
-            segment_swap.replace(self, old, cleaned, now_ms)
+        steps.run(segment_swap.replace(self, old, cleaned, now_ms))
 
     def maybe_remove_files(self, now_ms: int) -> None:
         """Removes the files of deleted segments whose `file.delete.delay.ms` is over."""
@@ -295,12 +307,12 @@ class PartitionLog(LogWriter):
     def has_ongoing_transaction(self, producer_id: int, epoch: int) -> bool:
         return self.producers.has_ongoing_transaction(producer_id, epoch)
 
-    def active_producers(self) -> list[ProducerEntry]:
-        """What DescribeProducers lists."""
-        return list(self.producers.entries.values())
+    def active_producers(self) -> Iterator[ProducerEntry]:
+        """What DescribeProducers lists. The log may go on between two of them; then one may come twice."""
+        return self.producers.iterate()
 
-    def expire_producers(self, now_ms: int) -> None:
-        self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+    def expire_producers(self, now_ms: int) -> Steps[None]:
+        return self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
 
     # -- the rest --------------------------------------------------------------------------------------------
 
@@ -330,7 +342,7 @@ class PartitionLog(LogWriter):
     def close(self, *, clean: bool = True) -> None:
         """Closes all files. A clean close leaves indexes and a snapshot so that opening needs no scan."""
         if clean and not self.is_offline:
-            with removal.storage_errors(self):
+            with self.storage_errors():
                 removal.write_everything(self)
             self.flush()
         removal.release(self)

@@ -28,6 +28,7 @@ class ProducerEntry:
         "producer_id",
         "restored",
         "sequences_from_zero",
+        "slot",
         "txn_first_offset",
     )
 
@@ -43,6 +44,8 @@ class ProducerEntry:
         """True if every sequence of this epoch was seen here, so that a lower one is known to be written."""
         self.restored = False
         """True if it comes from a snapshot, which knows only the last batch."""
+        self.slot = -1
+        """Its place in `ProducerState.slots`."""
         self.batches: list[ProducerBatch] = []
 
     @property

@@ -23,6 +23,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
+from oncelog.broker.log.disk import Disk
 from oncelog.broker.log.producer_entry import ProducerBatch, ProducerEntry
 from oncelog.protocol.records.checksum import crc32c
 
@@ -31,21 +32,77 @@ _HEAD = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
 _ENTRY = struct.Struct(">qhiqiqiq")
 _SEQUENCES = 2**31
+_BLOCK_ENTRIES = 1024
 
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
-    packed = [_encode_entry(entry) for entry in entries]
+    packed = [_ENTRY.pack(*_fields(entry)) for entry in entries]
     body = _COUNT.pack(len(packed)) + b"".join(packed)
     return _HEAD.pack(VERSION, crc32c(body)) + body
 
 
-def _encode_entry(entry: ProducerEntry) -> bytes:
+class GradualSnapshot:
+    """A snapshot of very many producers, encoded in steps while they go on writing.
+
+    It is of the moment in which it is made: an entry that is about to change, or to leave its slot, is encoded first.
+    """
+
+    __slots__ = ("_blocks", "_count", "_is_encoded", "_next_slot", "_slots", "offset")
+
+    def __init__(self, offset: int, slots: list[ProducerEntry]) -> None:
+        self.offset = offset
+        self._slots = slots
+        self._count = len(slots)
+        self._is_encoded = bytearray(self._count)
+        self._next_slot = 0
+        self._blocks: dict[int, bytearray] = {}
+        """The encoded entries, in blocks that are made when they are needed: to make them all at once takes long."""
+
+    def encode(self, entry: ProducerEntry) -> None:
+        slot = entry.slot
+        if slot < self._count and not self._is_encoded[slot]:
+            self._is_encoded[slot] = True
+            number, at = divmod(slot, _BLOCK_ENTRIES)
+            block = self._blocks.get(number)
+            if block is None:
+                size = min(_BLOCK_ENTRIES, self._count - number * _BLOCK_ENTRIES) * _ENTRY.size
+                block = self._blocks[number] = bytearray(size)
+            _ENTRY.pack_into(block, at * _ENTRY.size, *_fields(entry))
+
+    def encode_some(self, count: int) -> bool:
+        """Encodes the next entries; False if there are none left."""
+        start = self._next_slot
+        self._next_slot = min(start + count, self._count)
+        # Entries that were removed, or added, meanwhile have their places behind those that stayed.
+        for entry in self._slots[start : self._next_slot]:
+            self.encode(entry)
+        return self._next_slot > start
+
+    def write(self, disk: Disk, path: str) -> None:
+        """Writes and syncs the whole snapshot, once it is encoded. May run in another thread."""
+        blocks: list[bytes | bytearray] = [_COUNT.pack(self._count)]
+        blocks += [self._blocks[number] for number in range(len(self._blocks))]
+        crc = 0
+        for block in blocks:
+            crc = crc32c(block, crc)
+        fd = disk.write_new_file(path, _HEAD.pack(VERSION, crc))
+        try:
+            position = _HEAD.size
+            for block in blocks:
+                disk.pwrite_all(fd, block, position)
+                position += len(block)
+            disk.fdatasync(fd)
+        finally:
+            disk.close(fd)
+
+
+def _fields(entry: ProducerEntry) -> tuple[int, ...]:
     last_sequence, last_offset, offset_delta = -1, -1, 0
     if entry.batches:
         batch = entry.batches[-1]
         last_sequence, last_offset = batch.last_sequence, batch.last_offset
         offset_delta = batch.last_offset - batch.first_offset
-    return _ENTRY.pack(
+    return (
         entry.producer_id,
         entry.epoch,
         last_sequence,

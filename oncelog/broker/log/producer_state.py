@@ -8,19 +8,26 @@ clients and that `check_sequence` and `expire` explain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from oncelog.broker.log.producer_entry import ProducerBatch, ProducerEntry
+from oncelog.broker.log.producer_snapshot import GradualSnapshot
 from oncelog.broker.log.verification import VerificationGuard, VerificationState
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import BatchHeader
 
+if TYPE_CHECKING:
+    from oncelog.broker.log.steps import Steps
+
 SEQUENCE_MAX = 2**31 - 1
 EPOCH_MAX = 2**15 - 1
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
+_EXPIRED_AT_ONCE = 1000
 
 
 class AppendOrigin(IntEnum):
@@ -41,27 +48,50 @@ class CompletedTxn(NamedTuple):
 class ProducerState:
     """All producers of one partition."""
 
-    __slots__ = ("_first_unstable", "entries", "ongoing", "unreplicated", "verification")
+    __slots__ = (
+        "_unreplicated",
+        "_unstable",
+        "entries",
+        "first_unstable_offset",
+        "ongoing",
+        "slots",
+        "snapshot",
+        "verification",
+    )
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
-        self.ongoing: dict[int, int] = {}
+        self.slots: list[ProducerEntry] = []
+        """The same entries in a list, for work that goes over all of them in steps: to copy so many takes too long.
+        Whoever goes through it backwards misses none, because the last one takes the place of one that is removed."""
+        # The first key of an OrderedDict is found at once, however many were removed before it.
+        self.ongoing: OrderedDict[int, int] = OrderedDict()
         """First offset to producer id of the open transactions, ascending: they are opened in that order."""
-        self.unreplicated: dict[int, int] = {}
-        """First to last offset of transactions whose marker is not below the high watermark yet."""
+        self._unstable: OrderedDict[int, None] = OrderedDict()
+        """First offsets of the open transactions and of those in `_unreplicated`, ascending."""
+        self._unreplicated: deque[CompletedTxn] = deque()
+        """Transactions whose marker is not below the high watermark yet, by the marker's offset."""
+        self.first_unstable_offset = -1
+        """First offset of the oldest transaction that is open or not yet replicated; -1 if there is none."""
         self.verification = VerificationState()
-        self._first_unstable = -1
+        self.snapshot: GradualSnapshot | None = None
+        """A snapshot that is being encoded, see `large_snapshots`."""
 
     # -- loading ---------------------------------------------------------------------------------------------
 
     def load(self, entries: Iterable[ProducerEntry], now_ms: int) -> None:
         """Replaces the state by a snapshot's. Verifications in flight are void: their guard is gone."""
         self.entries = {entry.producer_id: entry for entry in entries}
-        open_txns = [e for e in self.entries.values() if e.txn_first_offset >= 0]
-        self.ongoing = {e.txn_first_offset: e.producer_id for e in sorted(open_txns, key=lambda e: e.txn_first_offset)}
-        self.unreplicated = {}
+        self.slots = list(self.entries.values())
+        open_txns = [entry for entry in self.slots if entry.txn_first_offset >= 0]
+        open_txns.sort(key=lambda entry: entry.txn_first_offset)
+        self.ongoing = OrderedDict((entry.txn_first_offset, entry.producer_id) for entry in open_txns)
+        self._unstable = OrderedDict.fromkeys(self.ongoing)
+        self._unreplicated = deque()
         self.verification = VerificationState()
-        for entry in self.entries.values():
+        self.snapshot = None
+        for slot, entry in enumerate(self.slots):
+            entry.slot = slot
             entry.last_append_ms = now_ms
         self._update_first_unstable()
 
@@ -188,17 +218,27 @@ class ProducerState:
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
         if entry is None:
-            entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
-        elif entry.epoch != header.producer_epoch:
-            entry.set_epoch(header.producer_epoch)
+            entry = self._add(producer_id, header.producer_epoch)
+        else:
+            if self.snapshot is not None:
+                self.snapshot.encode(entry)
+            if entry.epoch != header.producer_epoch:
+                entry.set_epoch(header.producer_epoch)
         entry.add_batch(ProducerBatch(header.base_sequence, header.last_sequence, first_offset, last_offset, timestamp))
         entry.last_append_ms = now_ms
         if header.attributes & TRANSACTIONAL:
             if entry.txn_first_offset < 0:
                 entry.txn_first_offset = first_offset
                 self.ongoing[first_offset] = producer_id
+                self._unstable[first_offset] = None
                 self._update_first_unstable()
             self.verification.clear(producer_id)
+
+    def _add(self, producer_id: int, epoch: int) -> ProducerEntry:
+        entry = self.entries[producer_id] = ProducerEntry(producer_id, epoch)
+        entry.slot = len(self.slots)
+        self.slots.append(entry)
+        return entry
 
     def apply_marker(
         self,
@@ -214,7 +254,9 @@ class ProducerState:
         """Ends the producer's transaction; None if it had written nothing here."""
         entry = self.entries.get(producer_id)
         if entry is None:
-            entry = self.entries[producer_id] = ProducerEntry(producer_id, epoch)
+            entry = self._add(producer_id, epoch)
+        elif self.snapshot is not None:
+            self.snapshot.encode(entry)
         first_offset = entry.txn_first_offset
         entry.set_epoch(epoch)
         entry.coordinator_epoch = coordinator_epoch
@@ -226,56 +268,59 @@ class ProducerState:
             return None
         return CompletedTxn(producer_id, first_offset, offset, aborted)
 
-    def stable_offset_after(self, txn: CompletedTxn) -> int:
-        """The last stable offset once `txn` is complete: the next open transaction's first offset."""
-        for first_offset, producer_id in self.ongoing.items():
-            if producer_id != txn.producer_id:
-                return first_offset
-        return txn.last_offset + 1
-
-    def complete(self, txn: CompletedTxn) -> None:
+    def complete(self, txn: CompletedTxn) -> int:
+        """Closes `txn`; returns the last stable offset after it: where the next open transaction begins."""
         del self.ongoing[txn.first_offset]
-        self.unreplicated[txn.first_offset] = txn.last_offset
-        self._update_first_unstable()
+        self._unreplicated.append(txn)
+        return next(iter(self.ongoing), txn.last_offset + 1)
 
     # -- what becomes of it ----------------------------------------------------------------------------------
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Transactions whose marker is replicated are stable from now on."""
-        if not self.unreplicated:
+        unreplicated = self._unreplicated
+        if not unreplicated or unreplicated[0].last_offset >= high_watermark:
             return
-        done = [first for first, last in self.unreplicated.items() if last < high_watermark]
-        for first in done:
-            del self.unreplicated[first]
-        if done:
-            self._update_first_unstable()
-
-    @property
-    def first_unstable_offset(self) -> int:
-        """First offset of the oldest transaction that is open or not yet replicated; -1 if there is none."""
-        return self._first_unstable
+        while unreplicated and unreplicated[0].last_offset < high_watermark:
+            del self._unstable[unreplicated.popleft().first_offset]
+        self._update_first_unstable()
 
     def _update_first_unstable(self) -> None:
-        first = next(iter(self.ongoing), -1)
-        if self.unreplicated:
-            completed = min(self.unreplicated)
-            first = completed if first < 0 else min(first, completed)
-        self._first_unstable = first
+        self.first_unstable_offset = next(iter(self._unstable), -1)
 
-    def expire(self, now_ms: int, expiration_ms: int) -> None:
+    def expire(self, now_ms: int, expiration_ms: int) -> Steps[None]:
         """Forgets producers that were idle for long, except those with an open transaction.
 
         Idle by our clock, not by the records' timestamps as in Kafka: a producer that writes last year's
         events must keep its deduplication state while it writes.
         """
-        expired = [
-            entry.producer_id
-            for entry in self.entries.values()
-            if entry.txn_first_offset < 0 and now_ms - max(entry.last_append_ms, entry.last_timestamp) >= expiration_ms
-        ]
-        for producer_id in expired:
-            del self.entries[producer_id]
-        self.verification.expire(now_ms, expiration_ms)
+        end = len(self.slots)
+        while end > 0:
+            start = max(0, end - _EXPIRED_AT_ONCE)
+            for entry in reversed(self.slots[start:end]):
+                idle_ms = now_ms - max(entry.last_append_ms, entry.last_timestamp)
+                if idle_ms >= expiration_ms and entry.txn_first_offset < 0:
+                    self._forget(entry)
+            end = start
+            yield None
+        yield from self.verification.expire(now_ms, expiration_ms)
+
+    def _forget(self, entry: ProducerEntry) -> None:
+        del self.entries[entry.producer_id]
+        last = self.slots.pop()
+        if self.snapshot is not None:
+            self.snapshot.encode(entry)
+            self.snapshot.encode(last)
+        if last is not entry:
+            self.slots[entry.slot] = last
+            last.slot = entry.slot
+
+    def iterate(self) -> Iterator[ProducerEntry]:
+        """All producers. They may go on writing, and expire, while the caller goes through them."""
+        slot = len(self.slots)
+        while slot := min(slot, len(self.slots)):
+            slot -= 1
+            yield self.slots[slot]
 
     def state(self) -> dict[int, tuple[object, ...]]:
         """Everything that follows from the log, for comparison."""

@@ -5,6 +5,9 @@ newest snapshot. Otherwise every batch from the segment of the recovery point on
 indexes and the producer state are built anew on the way, and the log ends at the first batch that is torn or
 missing, or at the zeros that were room for more. That may only be behind the recovery point, where nothing was
 promised; before it, the log is refused with a StorageError that says where, and nothing on disk is changed.
+
+What is read behind the recovery point may be in the page cache only, also if a sync of it seems to succeed. The log
+promises it from now on, so it is compared with the device first: see `page_cache`.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from oncelog.broker.log.file_names import (
 )
 from oncelog.broker.log.leader_epochs import LeaderEpochs
 from oncelog.broker.log.log_reader import read_batch
+from oncelog.broker.log.page_cache import ensure_on_device
 from oncelog.broker.log.replication import apply_batch, decode_marker
 from oncelog.broker.log.segment import Segment
 from oncelog.broker.log.segment_list import SegmentList
@@ -51,9 +55,9 @@ def load(log: PartitionLog, clean: bool, recovery_point: int, log_start_offset: 
     log.snapshot_offsets = offsets_with_suffix(sizes, SNAPSHOT)
     log.log_start_offset = log_start_offset
     log.segments = SegmentList(_load_segments(log, sizes, now_ms))
-    if recovery_point == 0 or not log.segments.size_bytes:
-        # Whoever made the directory may have died before a flush made its name durable.
-        log.dirty_directories.add(os.path.dirname(log.directory))
+    if not clean or recovery_point == 0 or not log.segments.size_bytes:
+        # The process that made the directory, or a file in it, may have ended before it made the names durable.
+        log.dirty_directories |= {log.directory, os.path.dirname(log.directory)}
     epochs = leader_epochs.read(disk, log.directory)
     log.epochs = LeaderEpochs() if epochs is None else epochs
     recovered = False
@@ -127,7 +131,7 @@ def _open_as_closed(log: PartitionLog, clean: bool, recovery_point: int, sizes: 
     log.active = log.segments.items[-1]
     has_indexes = all(offset_file_name(log.active.base_offset, kind) in sizes for kind in (INDEX, TIME_INDEX))
     is_empty = len(log.segments.items) == 1 and log.active.size_bytes == 0
-    if not clean and not is_empty and recovery_point not in log.snapshot_offsets:
+    if not clean and not is_empty and not _has_good_snapshot(log, recovery_point):
         return False
     if log.active.size_bytes > log.config.index_interval_bytes and not has_indexes:
         return False
@@ -150,6 +154,7 @@ def _open_as_closed(log: PartitionLog, clean: bool, recovery_point: int, sizes: 
 def _recover(log: PartitionLog, recovery_point: int, now_ms: int) -> None:
     segments = log.segments.items
     first = log.segments.floor_index(recovery_point)
+    _ensure_small_files(log, segments[first].base_offset)
     last = len(segments) - 1
     end, cut = _find_end(log, first, recovery_point)
     # From here on the disk is changed; the log is known to be whole up to its recovery point.
@@ -168,19 +173,27 @@ def _recover(log: PartitionLog, recovery_point: int, now_ms: int) -> None:
     # One of them may have vouched for the indexes that are rebuilt now.
     log.disk.fsync_dir(log.directory)
     log.epochs.truncate_from_end(end)
-    _load_producers_at(log, first, now_ms)
+    rebuild_producers(log, segments[first].base_offset, now_ms)
     for i in range(first, last + 1):
         log.active = segments[i]
-        if i > first:
+        if i > first or (i > 0 and segments[i].base_offset not in log.snapshot_offsets):
+            # Each segment but the first has one: it stays behind when the segments before it are deleted.
             log.write_snapshot(segments[i].base_offset)
         _rebuild_segment(log, segments[i], now_ms)
     log.end_offset = end
 
 
+def _ensure_small_files(log: PartitionLog, offset: int) -> None:
+    """What recovery does not make anew: leader epochs, the topic's id, and the producers as of `offset`."""
+    paths = [os.path.join(log.directory, name) for name in (leader_epochs.FILE_NAME, checkpoints.PARTITION_METADATA)]
+    for path in (*paths, log.snapshot_path(offset)):
+        if log.disk.exists(path):
+            ensure_on_device(log.disk, path)
+
+
 def _find_end(log: PartitionLog, first: int, recovery_point: int) -> tuple[int, tuple[int, int] | None]:
     """The offset at which the log ends, and (segment index, position) where a file must be cut for it."""
     segments = log.segments.items
-    gaps = log.config.cleanup_compact or log.config.gaps_anywhere
     end = segments[first].base_offset
     for i in range(first, len(segments)):
         segment = segments[i]
@@ -190,10 +203,8 @@ def _find_end(log: PartitionLog, first: int, recovery_point: int) -> tuple[int, 
             # A gap: the file before ends with a whole batch, but not where this one begins.
             _check_nothing_lost(log, end, recovery_point)
             return end, (i - 1, segments[i - 1].size_bytes)
-        try:
-            for _, header, _ in iter_checked(log.disk, segment.file(), 0, segment.size_bytes, end, gaps=gaps):
-                end = header.last_offset + 1
-        except CorruptBatch as error:
+        end, error = _check_batches(log, segment, end, recovery_point)
+        if error is not None:
             if end < recovery_point:
                 raise StorageError(
                     f"{segment.path(LOG)} is damaged at offset {end}, before the recovery point "
@@ -201,6 +212,33 @@ def _find_end(log: PartitionLog, first: int, recovery_point: int) -> tuple[int, 
                 ) from error
             return end, (i, error.position)
     _check_nothing_lost(log, end, recovery_point)
+    return end, None
+
+
+def _check_batches(
+    log: PartitionLog, segment: Segment, end: int, recovery_point: int
+) -> tuple[int, CorruptBatch | None]:
+    """The offset behind the last good batch of a segment, and what is wrong with the next one, if something is.
+
+    Before the recovery point the batches are on disk. From there on the device may not hold what can be read.
+    """
+    gaps = log.config.cleanup_compact or log.config.gaps_anywhere
+    position = 0
+    try:
+        if end < recovery_point:
+            for at, header, _ in iter_checked(log.disk, segment.file(), 0, segment.size_bytes, end, gaps=gaps):
+                if header.last_offset >= recovery_point:
+                    position = at
+                    break
+                end = header.last_offset + 1
+            else:
+                return end, None
+        if ensure_on_device(log.disk, segment.path(LOG), position):
+            segment.close_file()
+        for _, header, _ in iter_checked(log.disk, segment.file(), position, segment.size_bytes, end, gaps=gaps):
+            end = header.last_offset + 1
+    except CorruptBatch as error:
+        return end, error
     return end, None
 
 
@@ -225,16 +263,23 @@ def _rebuild_segment(log: PartitionLog, segment: Segment, now_ms: int) -> None:
 # -- producers -----------------------------------------------------------------------------------------------
 
 
-def rebuild_producers(log: PartitionLog, now_ms: int) -> None:
-    """Producer state as of the end of the log: the newest good snapshot and what came after it."""
-    offset = _load_snapshot(log, log.end_offset, now_ms)
-    _replay(log, offset, log.end_offset, now_ms)
+def rebuild_producers(log: PartitionLog, end: int, now_ms: int) -> None:
+    """Producer state as of an offset: the newest good snapshot and what came after it."""
+    offset = _load_snapshot(log, end, now_ms)
+    _replay(log, offset, end, now_ms)
 
 
-def _load_producers_at(log: PartitionLog, index: int, now_ms: int) -> None:
-    base_offset = log.segments.base_offsets[index]
-    offset = _load_snapshot(log, base_offset, now_ms)
-    _replay(log, offset, base_offset, now_ms)
+def _has_good_snapshot(log: PartitionLog, offset: int) -> bool:
+    """Whether the device has a snapshot of exactly this offset."""
+    if offset not in log.snapshot_offsets:
+        return False
+    path = log.snapshot_path(offset)
+    ensure_on_device(log.disk, path)
+    try:
+        producer_snapshot.decode(log.disk.read_file(path))
+    except ValueError:
+        return False
+    return True
 
 
 def _load_snapshot(log: PartitionLog, offset_max: int, now_ms: int) -> int:
@@ -306,7 +351,7 @@ def _settle(log: PartitionLog, recovered: bool, now_ms: int) -> None:
     if log.end_offset < log.log_start_offset:
         _start_over(log, now_ms)
     elif not recovered:
-        rebuild_producers(log, now_ms)
+        rebuild_producers(log, log.end_offset, now_ms)
     log.log_start_offset = max(log.log_start_offset, log.segments.base_offsets[0])
     log.epochs.truncate_from_end(log.end_offset)
     log.epochs.truncate_from_start(log.log_start_offset)
@@ -319,6 +364,8 @@ def _settle(log: PartitionLog, recovered: bool, now_ms: int) -> None:
         if log.epochs.dirty:
             log.write_epochs(durably=True)
         log.flush()
+        # See `page_cache`: the next record may share a block with zeros that the device shows without having them.
+        log.disk.drop_cache(log.active.file(), log.active.size_bytes)
 
 
 def _start_over(log: PartitionLog, now_ms: int) -> None:

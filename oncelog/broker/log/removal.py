@@ -7,62 +7,87 @@ anything is appended in their place: a segment that came back after a power cut 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from bisect import bisect_left
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log import recovery, stray_snapshots
-from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.file_names import DELETED, SEGMENT_SUFFIXES
 from oncelog.broker.log.segment import Segment
 
 if TYPE_CHECKING:
+    from oncelog.broker.log.disk import Disk
     from oncelog.broker.log.partition_log import PartitionLog
+    from oncelog.broker.log.steps import Steps
+
+SEGMENTS_AT_ONCE = 8
+"""How many segments a step takes out: about 2 ms of renaming files."""
 
 
-@contextmanager
-def storage_errors(log: PartitionLog) -> Iterator[None]:
-    """A structural change that fails half-way leaves memory and disk apart: the log goes offline."""
-    try:
-        yield
-    except OSError as error:
-        log.go_offline(str(error))
-        raise StorageError(f"{log.directory}: {error}") from error
+def delete_segments_before(log: PartitionLog, offset: int, now_ms: int) -> Steps[list[Segment]]:
+    """Nothing else may take segments out of the log until it has ended. It ends early if the log goes offline.
 
-
-def delete_segments_before(log: PartitionLog, offset: int, now_ms: int) -> list[Segment]:
-    bases = log.segments.base_offsets
-    count = 0
-    while count + 1 < len(bases) and bases[count + 1] <= offset:
-        count += 1
-    if count:
-        _sync_snapshot(log, bases[count])
-    for segment in log.segments.items[:count]:
-        segment.rename(DELETED)
-    if count and log.log_start_offset > bases[0]:
-        # The next checkpoint may leave out where the log starts; from then on only the names keep deleted records away.
-        log.disk.fsync_dir(log.directory)
-    removed = log.segments.replace(0, count, [])
-    for segment in removed:
-        log.doomed.append((now_ms + log.config.file_delete_delay_ms, segment))
-        if segment in log.dirty_segments:
-            log.dirty_segments.remove(segment)
-    if removed:
-        log.positions.clear()
-        move_log_start(log, log.segments.base_offsets[0])
-        stray_snapshots.remove(log, log.segments.base_offsets[0])
+    Segments that recovery would need for the state of the producers stay, see `large_snapshots`.
+    """
+    removed: list[Segment] = []
+    offset = _start_max(log, offset)
+    with log.storage_errors():
+        while count := min(log.segments.floor_index(offset), SEGMENTS_AT_ONCE):
+            if not (yield from _rename_first(log, count)):
+                break
+            removed += _forget_first(log, count, now_ms)
     return removed
 
 
-def _sync_snapshot(log: PartitionLog, offset: int) -> None:
-    """The snapshot at the new start is all that is left of producers whose records are deleted."""
-    if offset in log.snapshot_offsets:
-        fd = log.disk.open(log.snapshot_path(offset))
-        try:
-            log.disk.fdatasync(fd)
-        finally:
-            log.disk.close(fd)
-        log.disk.fsync_dir(log.directory)
+def _start_max(log: PartitionLog, offset: int) -> int:
+    """Where the log may start at most: recovery must find a snapshot that knows the producers of what is deleted."""
+    bases, snapshots = log.segments.base_offsets, log.snapshot_offsets
+    start = bases[log.segments.floor_index(offset)]
+    recovered_from = bases[log.segments.floor_index(log.checkpointed_recovery_point)]
+    i = bisect_left(snapshots, start)
+    if i < len(snapshots) and snapshots[i] <= max(start, recovered_from):
+        return start
+    while i and not log.segments.begins_at(snapshots[i - 1]):
+        i -= 1
+    return snapshots[i - 1] if i else bases[0]
+
+
+def _rename_first(log: PartitionLog, count: int) -> Steps[bool]:
+    """Gives the files of the first segments the names of deleted ones; False if the log went offline meanwhile."""
+    start = log.segments.base_offsets[count]
+    # Nobody may read them any more, and a checkpoint that is written now says so.
+    move_log_start(log, start)
+    i = bisect_left(log.snapshot_offsets, start)
+    if i < len(log.snapshot_offsets):
+        # It is all that is left of producers whose records are deleted.
+        path = log.snapshot_path(log.snapshot_offsets[i])
+        yield partial(_sync_snapshot, log.disk, log.directory, path)
+        if log.is_offline:
+            return False
+    for segment in log.segments.items[:count]:
+        segment.rename(DELETED)
+    # A later checkpoint may leave out where the log starts; then only the names keep deleted records away.
+    yield partial(log.disk.fsync_dir, log.directory)
+    return not log.is_offline
+
+
+def _sync_snapshot(disk: Disk, directory: str, path: str) -> None:
+    fd = disk.open(path)
+    try:
+        disk.fdatasync(fd)
+    finally:
+        disk.close(fd)
+    disk.fsync_dir(directory)
+
+
+def _forget_first(log: PartitionLog, count: int, now_ms: int) -> list[Segment]:
+    removed = log.segments.replace(0, count, [])
+    log.doomed.add(removed, now_ms + log.config.file_delete_delay_ms)
+    log.dirty_segments = [segment for segment in log.dirty_segments if segment not in removed]
+    log.positions.clear()
+    stray_snapshots.remove(log, 0, log.segments.base_offsets[0])
+    return removed
 
 
 def move_log_start(log: PartitionLog, offset: int) -> None:
@@ -75,9 +100,7 @@ def move_log_start(log: PartitionLog, offset: int) -> None:
 
 def remove_files(log: PartitionLog, now_ms: int) -> None:
     """A file that cannot be removed now is not worth a log; it is tried again at the next start."""
-    due = [segment for when_ms, segment in log.doomed if when_ms <= now_ms]
-    log.doomed = [(when_ms, segment) for when_ms, segment in log.doomed if when_ms > now_ms]
-    for segment in due:
+    for segment in log.doomed.take(now_ms):
         with suppress(OSError):
             segment.unlink()
 
@@ -104,7 +127,7 @@ def truncate_to(log: PartitionLog, offset: int, now_ms: int) -> bool:
     _remove_snapshots_above(log, end_offset)
     log.disk.fsync_dir(log.directory)
     _set_end(log, end_offset)
-    recovery.rebuild_producers(log, now_ms)
+    recovery.rebuild_producers(log, end_offset, now_ms)
     return True
 
 
@@ -159,6 +182,7 @@ def write_everything(log: PartitionLog) -> None:
         log.write_epochs(durably=True)
     if log.closed_at == log.end_offset and log.closed_at in log.snapshot_offsets:
         return
+    log.producers.snapshot = None
     log.forget_closing()
     log.active.cut_room()
     for fd in log.active.write_indexes():
@@ -189,7 +213,7 @@ def release(log: PartitionLog) -> None:
         log.ticket = None
     for segment in log.segments.items:
         segment.retire()
-    for _, segment in log.doomed:
+    for segment in log.doomed:
         segment.retire()
     for fd in log.dirty_fds:
         log.disk.close(fd)

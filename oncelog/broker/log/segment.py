@@ -13,7 +13,6 @@ import errno
 import os
 from contextlib import suppress
 
-from oncelog.broker.log import txn_index
 from oncelog.broker.log.batch_scan import CorruptBatch, iter_headers
 from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.file_names import (
@@ -29,7 +28,8 @@ from oncelog.broker.log.offset_index import OffsetIndex
 from oncelog.broker.log.open_files import OpenFiles
 from oncelog.broker.log.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from oncelog.broker.log.time_index import NO_TIMESTAMP, TimeIndex
-from oncelog.broker.log.txn_index import AbortedTxn
+from oncelog.broker.log.txn_index import ENTRY_SIZE as TXN_ENTRY_SIZE
+from oncelog.broker.log.txn_index import OFFSET_MAX, AbortedTxn, TxnIndex
 from oncelog.protocol.records.batch import BatchHeader
 
 ROOM_BYTES_MAX = 256 * 1024
@@ -46,12 +46,11 @@ class Segment:
     """A segment on disk. The last one of a log is active: it grows; all others only go away."""
 
     __slots__ = (
-        "_aborted",
         "_fd",
         "_files",
         "_first_timestamp",
-        "_has_txn_index",
         "_largest_timestamp",
+        "_txn_index",
         "base_offset",
         "bytes_since_index",
         "created_ms",
@@ -88,11 +87,15 @@ class Segment:
         self.size_bytes = sizes.get(self._name(LOG), 0)
         self.file_bytes = self.size_bytes
         """How long the file may be, also after a power cut. What is behind `size_bytes` is room, and all zeros."""
-        self._has_txn_index = sizes.get(self._name(TXN_INDEX), 0) > 0
-        self._aborted: list[AbortedTxn] | None = None if self._has_txn_index and self.size_bytes else []
+        self._txn_index: TxnIndex | None = None
+        """Most segments have none."""
+        if self._name(TXN_INDEX) in sizes:
+            self._txn_index = TxnIndex(disk, self.path(TXN_INDEX), sizes[self._name(TXN_INDEX)])
         if self.size_bytes == 0:
             # Index files beside no records are what a truncation left; they say nothing and are overwritten.
             sizes = {}
+            if self._txn_index is not None:
+                self._txn_index.reset()
         self.offset_index = OffsetIndex(
             disk, self.path(INDEX), base_offset, sizes.get(self._name(INDEX), 0) // OFFSET_ENTRY_SIZE
         )
@@ -313,34 +316,38 @@ class Segment:
     # -- indexes ---------------------------------------------------------------------------------------------
 
     @property
-    def aborted(self) -> list[AbortedTxn]:
-        """Transactions that were aborted by a marker in this segment, by the marker's offset."""
-        return self.load_aborted()
+    def has_aborted(self) -> bool:
+        """Whether a marker in this segment has aborted a transaction."""
+        return self._txn_index is not None and not self._txn_index.is_empty
 
-    def load_aborted(self) -> list[AbortedTxn]:
-        if self._aborted is None:
-            self._aborted = self._read_aborted()
-        return self._aborted
-
-    def peek_aborted(self) -> list[AbortedTxn]:
-        """As `aborted` of a closed segment, for another thread: what it reads does not replace what the log has."""
-        aborted = self._aborted
-        return self._read_aborted() if aborted is None else aborted
-
-    def _read_aborted(self) -> list[AbortedTxn]:
-        try:
-            return txn_index.decode(self.disk.read_file(self.path(TXN_INDEX)))
-        except ValueError as error:
-            raise StorageError(f"{self.path(TXN_INDEX)} is damaged: {error}") from error
+    def prepare_abort(self) -> None:
+        """Does the part of `add_aborted` that may fail."""
+        if self._txn_index is not None:
+            self._txn_index.prepare_append()
 
     def add_aborted(self, txn: AbortedTxn) -> None:
-        self.aborted.append(txn)
+        if self._txn_index is None:
+            self._txn_index = TxnIndex(self.disk, self.path(TXN_INDEX))
+        self._txn_index.append(txn)
+
+    def collect_aborted(self, start: int, end: int, into: list[AbortedTxn]) -> bool:
+        """Adds the transactions aborted in this segment that touch [start, end); True if no later one can touch it."""
+        return self._txn_index is not None and self._txn_index.collect(start, end, into)
+
+    def end_of_aborts(self, offset: int, count: int) -> int:
+        """Where to end a read from `offset` for it to have about `count` abort markers."""
+        return OFFSET_MAX if self._txn_index is None else self._txn_index.end_of(offset, count)
+
+    def copy_txn_index(self) -> TxnIndex | None:
+        """The index of aborted transactions for another thread."""
+        return None if self._txn_index is None else self._txn_index.copy()
 
     def reset_indexes(self) -> None:
         """Forgets what the indexes say before they are built anew by `note_batch` and `add_aborted`."""
         self.offset_index.reset()
         self.time_index.reset()
-        self._aborted = []
+        if self._txn_index is not None:
+            self._txn_index.reset()
         self._largest_timestamp = NO_TIMESTAMP
         self.largest_timestamp_offset = self.base_offset
         self.bytes_since_index = 0
@@ -352,9 +359,9 @@ class Segment:
         fds = [self.offset_index.write()]
         try:
             fds.append(self.time_index.write())
-            if self._aborted or (self._aborted is not None and self._has_txn_index):
-                fds.append(self.disk.write_new_file(self.path(TXN_INDEX), txn_index.encode(self._aborted)))
-                self._has_txn_index = True
+            txn_index_fd = None if self._txn_index is None else self._txn_index.write()
+            if txn_index_fd is not None:
+                fds.append(txn_index_fd)
         except BaseException:
             for fd in fds:
                 self.disk.close(fd)
@@ -390,12 +397,23 @@ class Segment:
         self.synced_bytes = min(self.synced_bytes, position)
         self.offset_index.truncate_to_position(position)
         self.time_index.truncate_to(offset)
-        kept = [txn for txn in self.aborted if txn.last_offset < offset]
-        self._aborted = kept
+        if self._txn_index is not None:
+            self._txn_index.truncate_to(offset)
         self._largest_timestamp, self.largest_timestamp_offset = self.time_index.last()
         if position == 0:
             self._first_timestamp = None
         self.read_end()
+
+    def sizes(self) -> dict[str, int]:
+        """How long the files are, once the indexes are written."""
+        sizes = {
+            LOG: self.size_bytes,
+            INDEX: len(self.offset_index) * OFFSET_ENTRY_SIZE,
+            TIME_INDEX: len(self.time_index) * TIME_ENTRY_SIZE,
+        }
+        if self._txn_index is not None:
+            sizes[TXN_INDEX] = self._txn_index.count * TXN_ENTRY_SIZE
+        return sizes
 
     # -- leaving ---------------------------------------------------------------------------------------------
 
@@ -413,6 +431,8 @@ class Segment:
         self.suffix = suffix
         self.offset_index.path = self.path(INDEX)
         self.time_index.path = self.path(TIME_INDEX)
+        if self._txn_index is not None:
+            self._txn_index.path = self.path(TXN_INDEX)
 
     def unlink(self) -> None:
         self.retire()

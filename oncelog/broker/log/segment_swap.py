@@ -12,6 +12,7 @@ in 3 or 4 leaves `.swap` files and no `.cleaned` one: the swap is finished when 
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log import stray_snapshots
@@ -32,6 +33,7 @@ from oncelog.broker.log.txn_index import AbortedTxn
 
 if TYPE_CHECKING:
     from oncelog.broker.log.partition_log import PartitionLog
+    from oncelog.broker.log.steps import Steps
 
 
 class CleanedSegment:
@@ -73,32 +75,48 @@ class CleanedSegment:
     def discard(self) -> None:
         self.segment.unlink()
 
+    def as_segment_of(self, log: PartitionLog, now_ms: int) -> Segment:
+        """The finished segment, whose files have their final names by now."""
+        sizes = {offset_file_name(self.base_offset, kind): size for kind, size in self.segment.sizes().items()}
+        return Segment(self.disk, log.files, log.directory, self.base_offset, sizes=sizes, created_ms=now_ms)
 
-def replace(log: PartitionLog, old: list[Segment], cleaned: CleanedSegment, now_ms: int) -> None:
-    start = log.segments.items.index(old[0])
+
+def replace(log: PartitionLog, old: list[Segment], cleaned: CleanedSegment, now_ms: int) -> Steps[bool]:
+    """Nothing else may take segments out of the log until it has ended. False if the log went offline meanwhile."""
+    start = log.segments.floor_index(old[0].base_offset)
     stop = start + len(old)
     assert log.segments.items[start:stop] == old, "the segments are not consecutive"
     assert stop < len(log.segments.items), "the active segment cannot be replaced"
     assert cleaned.base_offset == old[0].base_offset
     # A crash must not find a gap that cleaning made where it looks for torn writes.
     assert log.segments.base_offsets[stop] <= log.checkpointed_recovery_point, "not durable yet"
+    with log.storage_errors():
+        if not (yield from _swap_files(log, old, cleaned)):
+            return False
+    # Segments may have been added behind them, but these are where they were.
+    new = cleaned.as_segment_of(log, now_ms)
+    log.segments.replace(start, stop, [new])
+    log.positions.clear()
+    stray_snapshots.remove(log, cleaned.base_offset, log.segments.base_offsets[start + 1])
+    log.doomed.add(old, now_ms + log.config.file_delete_delay_ms)
+    return True
+
+
+def _swap_files(log: PartitionLog, old: list[Segment], cleaned: CleanedSegment) -> Steps[bool]:
     disk, directory = log.disk, log.directory
     kinds = [kind for kind in SEGMENT_SUFFIXES if disk.exists(cleaned.segment.path(kind))]
     for kind in reversed(kinds):
         _rename(disk, directory, cleaned.base_offset, kind, CLEANED, SWAP)
-    disk.fsync_dir(directory)
+    yield partial(disk.fsync_dir, directory)
+    if log.is_offline:
+        return False
+    # From here on the old segments are read from the files with their new names, until the new one is in their place.
     for segment in old:
         segment.rename(DELETED)
     for kind in kinds:
         _rename(disk, directory, cleaned.base_offset, kind, SWAP, "")
-    disk.fsync_dir(directory)
-    sizes = {name: size for name, size in disk.file_sizes(directory).items() if name.endswith(SEGMENT_SUFFIXES)}
-    new = Segment(disk, log.files, directory, cleaned.base_offset, sizes=sizes, created_ms=now_ms)
-    log.segments.replace(start, stop, [new])
-    log.positions.clear()
-    stray_snapshots.remove(log, log.segments.base_offsets[start + 1])
-    for segment in old:
-        log.doomed.append((now_ms + log.config.file_delete_delay_ms, segment))
+    yield partial(disk.fsync_dir, directory)
+    return not log.is_offline
 
 
 def _rename(disk: Disk, directory: str, base_offset: int, kind: str, before: str, after: str) -> None:

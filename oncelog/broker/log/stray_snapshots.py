@@ -6,18 +6,29 @@ at the end of the log. As in Apache Kafka, all others go.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oncelog.broker.log.partition_log import PartitionLog
 
 
-def remove(log: PartitionLog, end: int | None = None) -> None:
-    """Removes the snapshots below `end` that belong to no segment.
+def remove(log: PartitionLog, start: int = 0, end: int | None = None) -> None:
+    """Removes the snapshots in [start, end) that belong to no segment.
 
     The newest of all stays: a clean close made it, and it alone knows producers whose data is gone.
     """
-    bases = set(log.segments.base_offsets)
-    for offset in [o for o in log.snapshot_offsets[:-1] if o not in bases and (end is None or o < end)]:
-        log.disk.unlink_if_exists(log.snapshot_path(offset))
-        log.snapshot_offsets.remove(offset)
+    offsets = log.snapshot_offsets
+    first = bisect_left(offsets, start)
+    last = len(offsets) - 1
+    if end is not None:
+        last = min(last, bisect_left(offsets, end))
+    if first >= last:
+        return
+    kept = []
+    for offset in offsets[first:last]:
+        if log.segments.begins_at(offset):
+            kept.append(offset)
+        else:
+            log.disk.unlink_if_exists(log.snapshot_path(offset))
+    offsets[first:last] = kept

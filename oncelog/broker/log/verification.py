@@ -7,7 +7,14 @@ that arrives in between removes it, so an answer that is out of date by then ope
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from oncelog.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from oncelog.broker.log.steps import Steps
+
+_EXPIRED_AT_ONCE = 1000
 
 
 class VerificationGuard:
@@ -71,6 +78,10 @@ class VerificationState:
     def clear(self, producer_id: int) -> None:
         self._entries.pop(producer_id, None)
 
-    def expire(self, now_ms: int, expiration_ms: int) -> None:
-        for producer_id in [p for p, e in self._entries.items() if now_ms - e.created_ms >= expiration_ms]:
-            del self._entries[producer_id]
+    def expire(self, now_ms: int, expiration_ms: int) -> Steps[None]:
+        entries = list(self._entries.items())
+        for start in range(0, len(entries), _EXPIRED_AT_ONCE):
+            for producer_id, entry in entries[start : start + _EXPIRED_AT_ONCE]:
+                if now_ms - entry.created_ms >= expiration_ms and self._entries.get(producer_id) is entry:
+                    del self._entries[producer_id]
+            yield None

@@ -19,7 +19,7 @@ from oncelog.broker.metadata.keys import (
     FEATURES as FEATURES_KEY,
 )
 from oncelog.broker.metadata.plan import OK, Outcome, Plan, compare_written
-from oncelog.broker.metadata.store import ABSENT, Put
+from oncelog.broker.metadata.store import ABSENT, Delete, Put
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -64,6 +64,15 @@ def plan_register_broker(image: MetadataImage, broker: BrokerImage, *, lease: in
     if lease is None and image.brokers.get(broker.id) == broker:
         return Plan(None)
     writes = [Put(broker_key(broker.id), encode_broker(broker.rack, broker.listeners), lease)]
+    return Plan(None, writes, compare_written(image, writes))
+
+
+def plan_unregister_broker(image: MetadataImage, broker_id: int, *, running_id: int) -> Plan[None]:
+    if broker_id not in image.brokers:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
+    if broker_id == running_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running; stop it before you unregister it.")
+    writes = [Delete(broker_key(broker_id))]
     return Plan(None, writes, compare_written(image, writes))
 
 

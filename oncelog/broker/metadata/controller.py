@@ -13,6 +13,7 @@ from oncelog.broker.metadata.cluster_plans import (
     plan_allocate_producer_ids,
     plan_bootstrap,
     plan_register_broker,
+    plan_unregister_broker,
     plan_update_features,
 )
 from oncelog.broker.metadata.config_plans import (
@@ -24,6 +25,7 @@ from oncelog.broker.metadata.config_plans import (
     ResourceType,
     plan_config_changes,
 )
+from oncelog.broker.metadata.partition_plans import check_reassignment
 from oncelog.broker.metadata.plan import Outcome, Plan
 from oncelog.broker.metadata.quota_plans import QuotaChange, QuotaResult, plan_client_quotas
 from oncelog.broker.metadata.topic_plans import (
@@ -38,6 +40,7 @@ from oncelog.broker.metadata.topic_plans import (
     plan_create_topics,
     plan_delete_topics,
 )
+from oncelog.broker.metadata.user_plans import CredentialChange, NewPassword, plan_scram_credentials
 
 __all__ = [
     "ConfigChange",
@@ -46,10 +49,12 @@ __all__ = [
     "ConfigResult",
     "ConfigSchema",
     "CreatedTopic",
+    "CredentialChange",
     "DeletedTopic",
     "FeatureUpdate",
     "GrownTopic",
     "MorePartitions",
+    "NewPassword",
     "NewTopic",
     "Outcome",
     "Plan",
@@ -60,6 +65,7 @@ __all__ = [
     "TopicLimits",
     "TopicSelector",
     "UpgradeType",
+    "check_reassignment",
     "plan_allocate_producer_ids",
     "plan_bootstrap",
     "plan_client_quotas",
@@ -68,5 +74,7 @@ __all__ = [
     "plan_create_topics",
     "plan_delete_topics",
     "plan_register_broker",
+    "plan_scram_credentials",
+    "plan_unregister_broker",
     "plan_update_features",
 ]

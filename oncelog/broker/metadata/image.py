@@ -18,7 +18,7 @@ from oncelog.named_tuple import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from oncelog.broker.metadata.keys import PartitionState, QuotaEntity, TopicRecord
+    from oncelog.broker.metadata.keys import PartitionState, QuotaEntity, ScramCredential, ScramMechanism, TopicRecord
     from oncelog.broker.metadata.store import Event, Snapshot
 
 NO_LEADER = -1
@@ -73,6 +73,8 @@ class _ImageFields(NamedTuple):
     """By the broker's id in digits; the empty text has the configs of all brokers."""
     group_configs: Mapping[str, Mapping[str, str]] = {}
     quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
+    users: Mapping[str, Mapping[ScramMechanism, ScramCredential]] = {}
+    """Users that can log in, with their credentials."""
     features: FeaturesImage = INITIAL_FEATURES
     producer_id_next: int = 0
     revisions: Mapping[str, int] = {}
@@ -176,6 +178,9 @@ class _Builder:
         elif key.startswith(keys.QUOTAS):
             quotas = None if value is None else keys.decode_quotas(value)
             self._set("quotas", keys.parse_quota_key(key), quotas)
+        elif key.startswith(keys.USERS):
+            credentials = None if value is None else keys.decode_user(value)
+            self._set("users", keys.parse_user_key(key), credentials)
         elif key == keys.FEATURES:
             levels = None if value is None else keys.decode_levels(value)
             self._fields["features"] = INITIAL_FEATURES if levels is None else FeaturesImage(levels, revision)

@@ -11,6 +11,8 @@
     /configs/broker/<id>           {"<key>": "<value>", ...}; the id `default` is for all brokers
     /configs/group/<group>         the same
     /quotas/<type>=<name>,...      {"<key>": <number>, ...}; a type without a name is the default of that type
+    /users/<name>                  {"<SCRAM mechanism>": {"iterations": <n>, "salt": "<hex>",
+                                    "stored_key": "<hex>", "server_key": "<hex>"}, ...}
 
 A topic is one key: its configs are part of it, so that creating, altering and deleting a topic is one
 write, and nobody sees a topic without its configs. Replicas are run-length encoded, so 10,000 partitions on
@@ -22,6 +24,7 @@ rewrite the topic.
 from __future__ import annotations
 
 import json
+from enum import IntEnum
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +43,7 @@ PARTITIONS = "/partitions/"
 BROKER_CONFIGS = "/configs/broker/"
 GROUP_CONFIGS = "/configs/group/"
 QUOTAS = "/quotas/"
+USERS = "/users/"
 
 # The wire names the resource of all brokers with an empty text, which would make a key that ends in a slash.
 _ALL_BROKERS = "default"
@@ -61,6 +65,27 @@ class PartitionState(NamedTuple):
     leader_epoch: int
     isr: tuple[int, ...]
     partition_epoch: int
+
+
+class ScramMechanism(IntEnum):
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def sasl_name(self) -> str:
+        return self.name.replace("_", "-")
+
+
+class ScramCredential(NamedTuple):
+    """What a broker needs to verify a login, and to prove that it knows the user (RFC 5802)."""
+
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+
+    def __repr__(self) -> str:
+        return f"ScramCredential(iterations={self.iterations})"
 
 
 def broker_key(broker_id: int) -> str:
@@ -106,6 +131,14 @@ def quota_key(entity: QuotaEntity) -> str:
 def parse_quota_key(key: str) -> QuotaEntity:
     parts = [part.partition("=") for part in key.removeprefix(QUOTAS).split(",")]
     return tuple((kind, _unescape(name) if equals else None) for kind, equals, name in parts)
+
+
+def user_key(name: str) -> str:
+    return USERS + _escape(name)
+
+
+def parse_user_key(key: str) -> str:
+    return _unescape(key.removeprefix(USERS))
 
 
 def encode_cluster(cluster_id: str) -> bytes:
@@ -185,6 +218,32 @@ def encode_quotas(quotas: Mapping[str, float]) -> bytes:
 
 def decode_quotas(value: bytes) -> dict[str, float]:
     return {key: float(quota) for key, quota in _load(value).items()}
+
+
+def encode_user(credentials: Mapping[ScramMechanism, ScramCredential]) -> bytes:
+    return _dump(
+        {
+            mechanism.sasl_name: {
+                "iterations": iterations,
+                "salt": salt.hex(),
+                "stored_key": stored_key.hex(),
+                "server_key": server_key.hex(),
+            }
+            for mechanism, (iterations, salt, stored_key, server_key) in credentials.items()
+        }
+    )
+
+
+def decode_user(value: bytes) -> dict[ScramMechanism, ScramCredential]:
+    return {
+        ScramMechanism[name.replace("-", "_")]: ScramCredential(
+            int(fields["iterations"]),
+            bytes.fromhex(fields["salt"]),
+            bytes.fromhex(fields["stored_key"]),
+            bytes.fromhex(fields["server_key"]),
+        )
+        for name, fields in sorted(_load(value).items())
+    }
 
 
 def _dump(fields: Mapping[str, object]) -> bytes:

@@ -90,7 +90,7 @@ class SqliteStore(MetadataStore):
             changes, revision = await self._run(self._database.changes, prefix, revision)
             for change in changes:
                 yield change
-            while self._revision < revision and not self._closed:
+            while self._revision < revision and not (self._closed or self._database.failure):
                 await self._next_change()
             if self._closed:
                 return
@@ -149,7 +149,12 @@ class SqliteStore(MetadataStore):
     async def _run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._closed:
             raise MetadataStoreError("the metadata store is closed")
-        return await self._loop.run_in_executor(self._executor, lambda: function(*args, **kwargs))
+        try:
+            return await self._loop.run_in_executor(self._executor, lambda: function(*args, **kwargs))
+        finally:
+            if self._database.failure is not None:
+                # Those who watch are to know as well.
+                self._wake()
 
     def _publishing(self, function: Callable[P, int], *args: P.args, **kwargs: P.kwargs) -> int:
         # From the worker's thread, so that a change is announced even if its caller was cancelled meanwhile.

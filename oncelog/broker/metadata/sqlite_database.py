@@ -9,6 +9,9 @@ The store's revision is that of the newest event, and every revision has at leas
 needs a counter of its own. The file is locked exclusively while it is open, which also spares the
 shared-memory index of the write-ahead log. `synchronous=FULL` syncs the log at every commit: what
 `transact` returned survives a power cut.
+
+After a failed sync SQLite would go on, although nobody knows what is on disk. Here no call succeeds any more. SQLite
+does not even report a sync that fails while it moves its log into the database by itself, so it is told when to do so.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ FORMAT_VERSION = 1
 HISTORY_REVISIONS_MAX = 1000
 # A watch that resumes far back reads the history in pieces, to bound what it holds in memory.
 WATCH_REVISIONS_PER_READ = 100
+WRITES_PER_CHECKPOINT = 1000
 
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
@@ -61,6 +65,8 @@ COMMIT;
 
 # After one of these the file is in doubt: a later commit could seem to work on top of a lost one.
 _FATAL_CODES = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+# A write that the system refuses, as beyond a quota, is rolled back like one on a full disk.
+_REFUSED_WRITE = sqlite3.SQLITE_IOERR_WRITE
 _REASONS = {
     sqlite3.SQLITE_BUSY: "is in use by another process",
     sqlite3.SQLITE_LOCKED: "is in use by another process",
@@ -69,6 +75,7 @@ _REASONS = {
     sqlite3.SQLITE_CANTOPEN: "cannot be opened",
     sqlite3.SQLITE_FULL: "cannot grow, the disk is full",
     sqlite3.SQLITE_IOERR: "failed with an input/output error",
+    _REFUSED_WRITE: "cannot be written, as the system refuses it (is a quota exceeded?)",
     sqlite3.SQLITE_CORRUPT: "is damaged",
     sqlite3.SQLITE_NOTADB: "is not a metadata store (or is damaged)",
 }
@@ -79,8 +86,10 @@ class SqliteDatabase:
 
     def __init__(self, path: StrPath) -> None:
         self._path = path
-        self._failure: str | None = None
         self._connection: sqlite3.Connection
+        self._writes_in_log = 0
+        self.failure: str | None = None
+        """Why no call succeeds any more, once that is so."""
         self.revision = 0
 
     def open(self) -> None:
@@ -121,6 +130,7 @@ class SqliteDatabase:
                     raise Conflict(compare)
             revision = self._write([write for write in writes if self._has_effect(write)])
         self.revision = revision
+        self._maybe_checkpoint(len(writes))
         return revision
 
     def changes(self, prefix: str, from_revision: int) -> tuple[Sequence[Change], int]:
@@ -163,6 +173,7 @@ class SqliteDatabase:
         execute("PRAGMA locking_mode = EXCLUSIVE")
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")
+        execute("PRAGMA wal_autocheckpoint = 0")
         if self._row("SELECT 1 FROM sqlite_master") is None:
             self._connection.executescript(_SCHEMA)
         (application_id,), (version,) = self._row("PRAGMA application_id"), self._row("PRAGMA user_version")
@@ -175,6 +186,18 @@ class SqliteDatabase:
             )
         (newest,) = self._row("SELECT max(revision) FROM events") or (None,)
         self.revision = newest or 0
+
+    def _maybe_checkpoint(self, write_count: int) -> None:
+        """Moves the write-ahead log into the database when it has become long.
+
+        A failure is not the caller's, whose transaction is durable. On a full disk the log goes on to grow.
+        """
+        self._writes_in_log += write_count
+        if self._writes_in_log < WRITES_PER_CHECKPOINT:
+            return
+        self._writes_in_log = 0
+        with suppress(MetadataStoreError), self._guarded():
+            self._row("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _write(self, writes: Sequence[Write]) -> int:
         """Writes entries and events under the next revision; the caller's transaction makes them durable."""
@@ -226,15 +249,17 @@ class SqliteDatabase:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        if self._failure is not None:
-            raise MetadataStoreError(self._failure)
+        if self.failure is not None:
+            raise MetadataStoreError(self.failure)
         try:
             yield
         except sqlite3.Error as error:
-            code = (error.sqlite_errorcode or 0) & 0xFF
+            code = error.sqlite_errorcode or 0
+            if code != _REFUSED_WRITE:
+                code &= 0xFF
             message = f"metadata store {self._path} {_REASONS.get(code, 'failed')} ({error})"
             if code in _FATAL_CODES:
-                self._failure = message
+                self.failure = message
             raise MetadataStoreError(message) from error
 
 

@@ -29,6 +29,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from oncelog.named_tuple import NamedTuple
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -102,8 +103,17 @@ class LeaseExpired(Exception):
     """The lease ended, or never was."""
 
 
-class MetadataStoreError(Exception):
-    """The store cannot do its work (file, disk, network); the message is one line for a person."""
+class MetadataStoreError(KafkaError):
+    """The store cannot do its work (file, disk, network); the message is one line for a person.
+
+    A client whose request needed the store gets KAFKA_STORAGE_ERROR and may try again.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class MetadataStore(ABC):

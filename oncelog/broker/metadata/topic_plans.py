@@ -284,7 +284,7 @@ def _manual_replicas(image: MetadataImage, assignments: Sequence[tuple[int, Sequ
     for partition, brokers in assignments:
         if partition in by_partition:
             raise _invalid_assignment(f"Found multiple manual assignments for partition {partition}.")
-        _check_assignment(image, brokers, factor)
+        check_assignment(image, brokers, factor)
         factor = len(brokers)
         by_partition[partition] = tuple(brokers)
     if sorted(by_partition) != list(range(len(by_partition))):
@@ -292,7 +292,7 @@ def _manual_replicas(image: MetadataImage, assignments: Sequence[tuple[int, Sequ
     return [by_partition[partition] for partition in range(len(by_partition))]
 
 
-def _check_assignment(image: MetadataImage, brokers: Sequence[int], factor: int | None) -> None:
+def check_assignment(image: MetadataImage, brokers: Sequence[int], factor: int | None = None) -> None:
     if not brokers:
         raise _invalid_assignment("The manual partition assignment includes an empty replica list.")
     for broker in brokers:
@@ -341,7 +341,7 @@ def _added_replicas(
         added = wanted.partition_count - len(topic.partitions)
         return place_replicas(image.brokers.values(), added, factor, placement_start)
     for brokers in wanted.assignments:
-        _check_assignment(image, brokers, factor)
+        check_assignment(image, brokers, factor)
     return [tuple(brokers) for brokers in wanted.assignments]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log.disk import StorageError
@@ -39,6 +40,8 @@ class ReplicaManager:
         self._clock = clock
         self._image: MetadataImage | None = None
         self._partitions: dict[tuple[str, int], Partition] = {}
+        self._unopened: dict[tuple[str, int], str] = {}
+        """Why a partition could not be opened, as it was last logged: clients ask for it again and again."""
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
@@ -96,10 +99,11 @@ class ReplicaManager:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {state.leader} leads {topic}-{index}")
         in_sync_count_min = self._in_sync_count_min(image.configs)
         try:
-            log = self._logs.create(topic, index, image.id, now_ms=self._clock.now_ms())
+            log = self._logs.create(topic, index, image.id, now_ms=self._clock.wall_ms())
         except (StorageError, OSError) as error:
-            logger.error("%s-%d cannot be opened: %s", topic, index, error)
+            self._log_unopened(topic, index, str(error))
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
+        self._unopened.pop((topic, index), None)
         # Loaded with its log, for the first partition.
         from oncelog.broker.replica.partition import Partition
 
@@ -111,24 +115,29 @@ class ReplicaManager:
         self._partitions[topic, index] = partition
         return partition
 
+    def _log_unopened(self, topic: str, index: int, reason: str) -> None:
+        if self._unopened.get((topic, index)) != reason:
+            self._unopened[topic, index] = reason
+            logger.error("%s-%d cannot be opened: %s", topic, index, reason)
+
     def _create(self, topic: TopicImage) -> None:
         """The many partitions of internal topics are made when they are first written to."""
         if topic.internal:
             return
         for state in topic.partitions:
             if state.leader == self._broker_id and (topic.name, state.index) not in self._partitions:
-                try:
+                # The reason is logged, and whoever asks for the partition gets it as an answer.
+                with suppress(KafkaError):
                     self._open(topic.name, state.index)
-                except KafkaError as error:
-                    logger.error("%s-%d was created but not opened: %s", topic.name, state.index, error)
 
     def _delete(self, topic: TopicImage) -> None:
         for state in topic.partitions:
+            self._unopened.pop((topic.name, state.index), None)
             partition = self._partitions.pop((topic.name, state.index), None)
             if partition is not None:
                 partition.close()
             try:
-                self._logs.delete(topic.name, state.index, token=random_uuid().hex(), now_ms=self._clock.now_ms())
+                self._logs.delete(topic.name, state.index, token=random_uuid().hex(), now_ms=self._clock.wall_ms())
             except StorageError as error:
                 logger.error("%s", error)
 

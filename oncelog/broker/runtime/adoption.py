@@ -1,5 +1,6 @@
 """The first start on a data directory: naming the cluster, and taking over logs that another broker wrote.
 
+Only what a broker wrote is taken over: a directory with `meta.properties`, and in it partitions with their files.
 Apache Kafka keeps its topics in a log of its controllers. What the directories themselves say (names, ids,
 partitions, leader epochs, producers) is enough to go on with their records. Topic configs are not in them and
 start as defaults; internal topics get the ones that they need.
@@ -29,21 +30,26 @@ from oncelog.broker.metadata.keys import (
 )
 from oncelog.broker.metadata.plan import Plan, compare_written
 from oncelog.broker.metadata.store import Put
-from oncelog.broker.metadata.topic_names import CLUSTER_METADATA_TOPIC
+from oncelog.broker.metadata.topic_names import CLUSTER_METADATA_TOPIC, is_legal_topic_name
 from oncelog.broker.runtime.chance import random_uuid
+from oncelog.broker.runtime.strays import enumerated
 from oncelog.protocol.primitives import uuid_text
 
 if TYPE_CHECKING:
     from oncelog.broker.config.broker_config import BrokerConfig
+    from oncelog.broker.log.checkpoints import TopicPartition
     from oncelog.broker.log.log_manager import LogManager
     from oncelog.broker.log.partition_log import PartitionLog
     from oncelog.broker.metadata.image import MetadataImage
     from oncelog.broker.metadata.store import Write
     from oncelog.broker.runtime.clock import Clock
+    from oncelog.broker.runtime.identity import Identity
     from oncelog.broker.runtime.metadata import MetadataRuntime
 
 logger = logging.getLogger(__name__)
 
+ADOPTED_PARTITIONS_MAX = 10_000
+"""Of one topic. Its missing partitions are created, so a directory's name alone must not ask for more."""
 _READ_BYTES = 1 << 20
 _PARTITION_COUNTS = {
     "__consumer_offsets": "offsets.topic.num.partitions",
@@ -60,13 +66,16 @@ class _Found:
         self.leader_epochs: dict[int, int] = {}
 
 
-async def adopt_logs(metadata: MetadataRuntime, logs: LogManager, config: BrokerConfig, clock: Clock) -> None:
-    """Does nothing but on the first start."""
+async def adopt_logs(
+    metadata: MetadataRuntime, logs: LogManager, stored: Identity | None, config: BrokerConfig, clock: Clock
+) -> None:
+    """Does nothing but on the first start. `stored` is the identity that the directory has."""
     if metadata.image.cluster_id:
         return
     broker_id = config.node_id
-    cluster_id = logs.meta_properties().get("cluster.id") or uuid_text(random_uuid())
-    topics, producer_id_next = _survey(logs, clock.now_ms())
+    cluster_id = (stored.cluster_id if stored else "") or config.initial.cluster_id or uuid_text(random_uuid())
+    _ignore_others(logs, is_formatted=stored is not None)
+    topics, producer_id_next = _survey(logs, clock.wall_ms())
     _complete_internal_topics(topics, config)
     # Gaps are tolerated in this start only: the next one trusts in what is found now.
     logs.write_checkpoints()
@@ -83,17 +92,29 @@ async def adopt_logs(metadata: MetadataRuntime, logs: LogManager, config: Broker
     for name in topics:
         # They were opened when nobody knew their topics.
         logs.update_config(name)
-    logs.write_meta_properties(
-        {
-            "directory.id": uuid_text(random_uuid()),
-            **logs.meta_properties(),
-            "version": "1",
-            "node.id": str(broker_id),
-            "cluster.id": cluster_id,
-        }
-    )
     if topics:
         logger.warning("took over %d topics that were in the data directory", len(topics))
+
+
+def _ignore_others(logs: LogManager, *, is_formatted: bool) -> None:
+    """Leaves alone what is not certain to be Kafka's."""
+    found = [key for key in logs.partitions() if key[0] != CLUSTER_METADATA_TOPIC]
+    if is_formatted:
+        reason = f"a topic has a legal name and at most {ADOPTED_PARTITIONS_MAX} partitions"
+        others = [key for key in found if not _is_adoptable(key)]
+    else:
+        reason = f"{logs.root} has no {checkpoints.META_PROPERTIES}, as the data directory of a broker would have"
+        others = found
+    for topic, index in others:
+        logs.ignore(topic, index)
+    if others:
+        names = [f"{topic}-{index}" for topic, index in others]
+        logger.warning("not taken over: %s (%s)", enumerated(names), reason)
+
+
+def _is_adoptable(key: TopicPartition) -> bool:
+    topic, index = key
+    return is_legal_topic_name(topic) and index < ADOPTED_PARTITIONS_MAX
 
 
 def _survey(logs: LogManager, now_ms: int) -> tuple[dict[str, _Found], int]:

@@ -1,4 +1,4 @@
-"""One line in the log for each change of the metadata: topics, their partitions, settings, features."""
+"""One line in the log for each change of the metadata: topics, their partitions, settings, users, features."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ def note_changes(old: MetadataImage, new: MetadataImage) -> None:
     if old.group_configs is not new.group_configs:
         for name in old.group_configs.keys() | new.group_configs.keys():
             _note_settings(f"group {name}", old.group_configs.get(name, {}), new.group_configs.get(name, {}))
+    if old.users is not new.users:
+        _note_users(old, new)
     if old.features is not new.features:
         levels = sorted(new.features.levels.items())
         logger.info("features: %s", ", ".join(f"{name}={level}" for name, level in levels))
@@ -52,9 +54,17 @@ def _note_topic(old: TopicImage, new: TopicImage) -> None:
     _note_settings(f"topic {new.name}", old.configs, new.configs)
 
 
+def _note_users(old: MetadataImage, new: MetadataImage) -> None:
+    for name in old.users.keys() | new.users.keys():
+        former, current = old.users.get(name, {}), new.users.get(name, {})
+        if former is not current:
+            mechanisms = ", ".join(mechanism.sasl_name for mechanism in current)
+            logger.info("user %r: SCRAM credentials for %s", name, mechanisms or "no mechanism")
+
+
 def _note_settings(who: str, old: _Configs, new: _Configs) -> None:
     changed = [
-        f"{name}={_shown(name, new[name])}" if name in new else f"{name} back to its default"
+        f"{name}={shown(name, new[name])}" if name in new else f"{name} back to its default"
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     ]
@@ -62,6 +72,7 @@ def _note_settings(who: str, old: _Configs, new: _Configs) -> None:
         logger.info("settings of %s: %s", who, ", ".join(changed))
 
 
-def _shown(name: str, value: str) -> str:
+def shown(name: str, value: str) -> str:
+    """The value of a setting, unless it is a secret."""
     key = BROKER_KEYS.get(name)
     return "(hidden)" if (key is not None and key.sensitive) or "password" in name else value

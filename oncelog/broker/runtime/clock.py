@@ -1,4 +1,9 @@
-"""The time, as one object that is handed around, so that tests can bring their own."""
+"""The time, as one object that is handed around, so that tests can bring their own.
+
+wall_ms      what is stored in files and shown to people; an administrator or NTP may set it at any moment
+steady_ms    what the deadlines and ages of sessions, transactions and offsets are measured with
+monotonic    how long something took
+"""
 
 from __future__ import annotations
 
@@ -6,24 +11,29 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from oncelog.broker.coordinator.now import Now
+
 
 class Clock:
-    def __init__(self) -> None:
-        self._steady_base_ms = self.now_ms() - int(self.monotonic() * 1000)
+    def __init__(self, served_seconds: Callable[[], float] = time.monotonic) -> None:
+        """`served_seconds` is monotonic time without what the event loop has lost (`LoopWatch`)."""
+        self._served_seconds = served_seconds
+        self._advanced_ms = 0
         self._jump_listeners: list[Callable[[], None]] = []
 
-    def now_ms(self) -> int:
-        """Wall-clock time, as it stands in records and answers."""
-        return time.time_ns() // 1_000_000
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000 + self._advanced_ms
+
+    def steady_ms(self) -> int:
+        """Never goes back, and leaves out time in which the event loop could not serve clients."""
+        return int(self._served_seconds() * 1000) + self._advanced_ms
+
+    def now(self) -> Now:
+        return Now(self.wall_ms(), self.steady_ms())
 
     def monotonic(self) -> float:
         """Seconds that never go back, for measuring how long something took."""
         return time.monotonic()
-
-    def steady_ms(self) -> int:
-        """Wall-clock time as of the start, advanced by the monotonic clock: timeouts and sessions go by it, so
-        that a corrected system clock neither expires nor immortalises anybody."""
-        return self._steady_base_ms + int(self.monotonic() * 1000)
 
     def on_jump(self, listener: Callable[[], None]) -> None:
         """Have `listener` called when the time jumps, which only a clock for tests does."""
@@ -34,7 +44,7 @@ class Clock:
 
     def advance(self, duration_ms: int) -> None:
         """Let time pass at once: what was due in between happens before this returns."""
-        self._steady_base_ms += duration_ms
+        self._advanced_ms += duration_ms
         for listener in list(self._jump_listeners):
             listener()
 

@@ -10,22 +10,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from oncelog.broker.coordinator.java_order import java_hash
+from oncelog.broker.metadata.store import MetadataStoreError
 from oncelog.broker.metadata.topic_plans import NewTopic
 from oncelog.broker.runtime.promise import Promise
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.contract import Coordinator, Result
+    from oncelog.broker.coordinator.effects import BatchLimit
+    from oncelog.broker.coordinator.now import Now
     from oncelog.broker.metadata.image import MetadataImage
     from oncelog.broker.metadata.topic_plans import CreatedTopic
     from oncelog.broker.replica.manager import ReplicaManager
     from oncelog.broker.runtime.clock import Clock
     from oncelog.broker.runtime.metadata import MetadataRuntime
     from oncelog.broker.runtime.shard import Shard
+    from oncelog.broker.runtime.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -49,12 +53,13 @@ class CoordinatorHost(Generic[C]):
     def __init__(
         self,
         topic: NewTopic,
-        make_coordinator: Callable[[int], C],
+        make_coordinator: Callable[[int, BatchLimit], C],
         *,
         broker_id: int,
         metadata: MetadataRuntime,
         partitions: ReplicaManager,
         clock: Clock,
+        turns: Turns,
         create_topics: CreateTopics,
         perform: Callable[[Shard[C], Any], None] | None = None,
     ) -> None:
@@ -64,6 +69,7 @@ class CoordinatorHost(Generic[C]):
         self._metadata = metadata
         self._partitions = partitions
         self._clock = clock
+        self._turns = turns
         self._create_topics = create_topics
         self._perform = perform
         self._shards: dict[int, Shard[C]] = {}
@@ -99,7 +105,10 @@ class CoordinatorHost(Generic[C]):
         """The broker in charge of a key; makes the topic if this is the first time that anyone asks."""
         image = self._metadata.image.topic(self._topic.name)
         if image is None:
-            (created,) = await self._create_topics([self._topic])
+            try:
+                (created,) = await self._create_topics([self._topic])
+            except MetadataStoreError as error:
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
             if created.outcome.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 logger.error("%s cannot be created: %s", self._topic.name, created.outcome.message)
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, created.outcome.message or "")
@@ -113,7 +122,7 @@ class CoordinatorHost(Generic[C]):
             self._shards[index].check_online()
         return leader
 
-    def run(self, key: str, operation: Callable[[C, int], Result[R]]) -> R | Awaitable[R]:
+    def run(self, key: str, operation: Callable[[C, Now], Result[R]]) -> R | Awaitable[R]:
         """Have the coordinator of a key decide. Waits while it loads."""
         shard = self.shard_for(key)
         return shard.run(operation) if shard.loaded else self._run_loaded(shard, operation)
@@ -142,7 +151,7 @@ class CoordinatorHost(Generic[C]):
             shard.close()
         self._shards.clear()
 
-    async def _run_loaded(self, shard: Shard[C], operation: Callable[[C, int], Result[R]]) -> R:
+    async def _run_loaded(self, shard: Shard[C], operation: Callable[[C, Now], Result[R]]) -> R:
         await shard.loading()
         result = shard.run(operation)
         return await result if isinstance(result, Promise) else result
@@ -157,7 +166,7 @@ class CoordinatorHost(Generic[C]):
             # Loaded for the first shard; a broker starts faster without it.
             from oncelog.broker.runtime.shard import Shard
 
-            shard = Shard(lambda: self._make_coordinator(index), partition, self._clock, self._perform)
+            shard = Shard(partial(self._make_coordinator, index), partition, self._clock, self._turns, self._perform)
             self._shards[index] = shard
             shard.start_loading()
         return shard

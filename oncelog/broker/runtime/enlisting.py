@@ -14,6 +14,7 @@ from oncelog.broker.coordinator.contract import Result
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from oncelog.broker.coordinator.now import Now
     from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
     from oncelog.broker.coordinator.transactions.memory import Client
     from oncelog.broker.coordinator.transactions.state import ProducerIdentity, TopicPartition
@@ -48,10 +49,10 @@ def enlist(
             if shard.is_safe(transaction.record_offset):
                 return partitions - transaction.partitions
 
-    def operation(coordinator: TransactionCoordinator, now_ms: int) -> Result[Missing]:
+    def operation(coordinator: TransactionCoordinator, now: Now) -> Result[Missing]:
         if adds:
             added = coordinator.add_partitions(
-                transactional_id, producer, partitions, now_ms, client_version=2, client=client
+                transactional_id, producer, partitions, now, client_version=2, client=client
             )
             return added.with_reply(_NONE_MISSING)
         return Result(partitions - coordinator.verify_producer(transactional_id, producer).partitions)

@@ -8,7 +8,7 @@ and none may be evicted, a client is served without a session, which costs it by
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from oncelog.broker.runtime.chance import random_number
@@ -79,7 +79,8 @@ class FetchSession:
 
     def served(self, key: PartitionKey) -> None:
         """Its turn is over: next time the others come first, so that none starves."""
-        self.partitions.move_to_end(key)
+        if key in self.partitions:
+            self.partitions.move_to_end(key)
 
 
 class FetchSessions:
@@ -163,7 +164,7 @@ def requested_partitions(request: FetchRequest, by_id: bool) -> Iterator[tuple[P
             yield (name, partition.partition), partition
 
 
-def sessionless_partitions(request: FetchRequest, by_id: bool) -> Iterable[SessionPartition]:
+def sessionless_partitions(request: FetchRequest, by_id: bool) -> Collection[SessionPartition]:
     """A partition that is named twice is read once, as its last mention says."""
     wanted = {key: SessionPartition(key, part) for key, part in requested_partitions(request, by_id)}
     return wanted.values()

@@ -17,7 +17,9 @@ from oncelog.protocol.errors import KafkaError
 if TYPE_CHECKING:
     from oncelog.broker.config import BrokerConfig
     from oncelog.broker.coordinator.contract import Result
+    from oncelog.broker.coordinator.effects import BatchLimit
     from oncelog.broker.coordinator.groups import GroupCoordinator
+    from oncelog.broker.coordinator.now import Now
     from oncelog.broker.metadata.image import MetadataImage
     from oncelog.broker.runtime.services import Services
     from oncelog.broker.runtime.shard import Shard
@@ -47,11 +49,11 @@ def make_group_host(services: Services) -> CoordinatorHost[GroupCoordinator]:
     )
     settings = SettingsInForce(services)
 
-    def make_coordinator(_: int) -> GroupCoordinator:
+    def make_coordinator(_: int, batch_bytes_max: BatchLimit) -> GroupCoordinator:
         # Loaded for the first group, since it is a tenth of what a broker would have to load at its start.
         from oncelog.broker.coordinator.groups import GroupCoordinator
 
-        return GroupCoordinator(settings, lambda: services.metadata.image)
+        return GroupCoordinator(settings, lambda: services.metadata.image, batch_bytes_max)
 
     def with_replicas(topic: NewTopic) -> NewTopic:
         return replicated(services, topic, config.int("offsets.topic.replication.factor"))
@@ -63,6 +65,7 @@ def make_group_host(services: Services) -> CoordinatorHost[GroupCoordinator]:
         metadata=services.metadata,
         partitions=services.partitions,
         clock=services.clock,
+        turns=services.turns,
         create_topics=lambda topics: create_topics(services, [with_replicas(topic) for topic in topics]),
     )
     services.metadata.subscribe(_DeletedTopics(host).image_changed)
@@ -115,10 +118,10 @@ class SettingsInForce:
 async def forget_missing_topics(services: Services) -> None:
     """At the start: a broker that died while it deleted a topic may have left offsets of it behind."""
 
-    def forget(coordinator: GroupCoordinator, now_ms: int) -> Result[int]:
+    def forget(coordinator: GroupCoordinator, now: Now) -> Result[int]:
         # Topics are looked up in the same turn: one that was made meanwhile may have offsets already.
         ids = {name: topic.id for name, topic in services.metadata.image.topics.items()}
-        return coordinator.forget_missing_topics(ids, now_ms)
+        return coordinator.forget_missing_topics(ids, now)
 
     for shard in services.groups.shards:
         try:
@@ -153,6 +156,6 @@ class _DeletedTopics:
 async def _forget_topics(shard: Shard[GroupCoordinator], names: frozenset[str]) -> None:
     try:
         await shard.loading()
-        await settled(shard.run(lambda coordinator, now_ms: coordinator.topics_deleted(names, now_ms)))
+        await settled(shard.run(lambda coordinator, now: coordinator.topics_deleted(names, now)))
     except KafkaError as error:
         logger.warning("offsets of deleted topics stay in %s: %s", shard.partition.log.directory, error)

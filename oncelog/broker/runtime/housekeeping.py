@@ -4,6 +4,7 @@
     retention        opened logs, in slices; logs that nobody opened when their time has come
     removal          files of deleted segments and partitions, in a thread, when their delay is over
     producer expiry  idle producer ids
+    snapshots        of the producers of logs with very many of them
     flushing         by flush.ms, and of what no ack has waited for: closed segments, the first records of a partition
     compaction       see `log_cleaning`
 
@@ -21,14 +22,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log.disk import StorageError
-from oncelog.broker.log.file_names import SEGMENT_SUFFIXES
-from oncelog.broker.runtime.log_cleaning import LogCleaning, guarded, retain
-from oncelog.broker.runtime.slices import PAUSE_S, in_slices
+from oncelog.broker.runtime.log_cleaning import LogCleaning
+from oncelog.broker.runtime.slices import PAUSE_S, Slices, run_steps
 from oncelog.broker.runtime.worker import Worker
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from oncelog.broker.log.log_config import LogConfig
     from oncelog.broker.log.partition_log import PartitionLog
@@ -46,6 +46,8 @@ LOOK_MS_MAX = 60_000
 """Jobs whose next date may come nearer without their being told look at least this often."""
 FLUSH_LOOK_MS_MIN = 100
 FLUSHES_AT_ONCE = 16
+SNAPSHOTS_LOOK_MS = 1000
+SEGMENTS_REMOVED_AT_ONCE = 128
 RETRY_MS = 10_000
 NOT_HERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -80,12 +82,13 @@ class Housekeeping:
             ("retention", self.retain, delay_ms),
             ("file removal", self.remove_files, delay_ms),
             ("producer expiry", self.expire_producers, delay_ms),
+            ("producer snapshots", self.write_snapshots, SNAPSHOTS_LOOK_MS),
             ("flushing", self.flush, delay_ms),
         ]
         if config.bool("log.cleaner.enable"):
             jobs.append(("compaction", self.clean, config.int("log.cleaner.backoff.ms")))
         self._services.metadata.subscribe(self._image_changed)
-        self._removal_ms = self._clock.now_ms() + delay_ms
+        self._removal_ms = self._clock.wall_ms() + delay_ms
         self._services.logs.on_doomed = self._doomed
         self._tasks = [
             asyncio.create_task(self._repeat(name, job, first_ms), name=f"housekeeping: {name}")
@@ -126,15 +129,13 @@ class Housekeeping:
         return self._services.config.int("log.flush.offset.checkpoint.interval.ms")
 
     async def retain(self) -> int:
-        now_ms = self._clock.now_ms()
-
-        def retain_unless_cleaned(log: PartitionLog) -> None:
-            if log is not self._cleaning.current and not log.is_offline:
-                retain(log, now_ms)
-
-        opened = list(self._services.logs.logs.values())
-        await in_slices(self._clock, opened, partial(guarded, retain_unless_cleaned))
-        await self._open_due(now_ms, retain_unless_cleaned)
+        now_ms = self._clock.wall_ms()
+        slices = Slices(self._clock)
+        for log in list(self._services.logs.logs.values()):
+            await self._cleaning.retain(log, now_ms)
+            await slices.maybe_pause()
+        async for log in self._open_due(now_ms):
+            await self._cleaning.retain(log, now_ms)
         self._earlier_removal.set()
         return self._services.config.int("log.retention.check.interval.ms")
 
@@ -142,24 +143,48 @@ class Housekeeping:
         from oncelog.broker.log import doomed_files
 
         logs = self._services.logs
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.wall_ms()
         self._earlier_removal.clear()
-        doomed = doomed_files.take(logs, now_ms)
-        next_ms = LOOK_MS_MAX if doomed.next_ms is None else min(doomed.next_ms - now_ms, LOOK_MS_MAX)
-        self._removal_ms = now_ms + next_ms
-        if doomed.files or doomed.directories:
-            await self._worker.run(partial(doomed_files.remove, logs.disk, doomed))
+        segment_count = 0
+        waiting = []
+        for log in [log for log in logs.logs.values() if log.doomed]:
+            while segments := log.doomed.take(now_ms, SEGMENTS_REMOVED_AT_ONCE):
+                segment_count += len(segments)
+                paths = doomed_files.retire(segments)
+                await self._worker.run(partial(doomed_files.remove_files, logs.disk, paths))
+            if log.doomed.next_ms is not None:
+                waiting.append(log.doomed.next_ms)
+        directories = [path for when_ms, path in logs.doomed if when_ms <= now_ms]
+        logs.doomed = [(when_ms, path) for when_ms, path in logs.doomed if when_ms > now_ms]
+        if directories:
+            await self._worker.run(partial(doomed_files.remove_directories, logs.disk, directories))
+        if segment_count or directories:
             logger.info(
                 "removed the files of %d deleted segments and the directories of %d deleted partitions",
-                *(len(doomed.files) // len(SEGMENT_SUFFIXES), len(doomed.directories)),
+                *(segment_count, len(directories)),
             )
+        waiting += [when_ms for when_ms, _ in logs.doomed]
+        next_ms = min(min(waiting, default=now_ms + LOOK_MS_MAX) - now_ms, LOOK_MS_MAX)
+        self._removal_ms = now_ms + next_ms
         return next_ms
 
     async def expire_producers(self) -> int:
-        now_ms = self._clock.now_ms()
-        opened = list(self._services.logs.logs.values())
-        await in_slices(self._clock, opened, lambda log: log.expire_producers(now_ms))
+        now_ms = self._clock.wall_ms()
+        slices = Slices(self._clock)
+        for log in list(self._services.logs.logs.values()):
+            await run_steps(self._clock, self._worker, log.expire_producers(now_ms))
+            await slices.maybe_pause()
         return self._services.config.int("producer.id.expiration.check.interval.ms")
+
+    async def write_snapshots(self) -> int:
+        from oncelog.broker.log import large_snapshots
+
+        for log in list(self._services.logs.snapshots_due):
+            try:
+                await run_steps(self._clock, self._worker, large_snapshots.write(log))
+            except (StorageError, OSError) as error:
+                logger.error("the producer snapshot of %s-%d was not written: %s", log.topic, log.partition, error)
+        return SNAPSHOTS_LOOK_MS
 
     async def flush(self) -> int:
         """Flushes logs that have waited for `flush.ms`, and in any case those with closed segments, as Kafka does.
@@ -168,7 +193,7 @@ class Housekeeping:
         some they are flushed together, so that a partition that was written to just once does not keep its
         segment's file open for good.
         """
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.steady_ms()
         unflushed: dict[Partition, tuple[int, int]] = {}
         look_ms = min(LOOK_MS_MAX, self._services.config.int("log.flush.scheduler.interval.ms"))
         marked = 0
@@ -221,23 +246,21 @@ class Housekeeping:
             await self._worker.run(ticket.run)
             logs.complete_checkpoints(ticket)
 
-    async def _open_due(self, now_ms: int, work: Callable[[PartitionLog], None]) -> None:
-        """Opens the logs whose time has come; they are looked after with the others from then on."""
-
-        def open_and_work(key: tuple[str, int]) -> None:
-            try:
-                work(self._services.partitions.leader(*key).log)
-            except (KafkaError, StorageError) as error:
-                # A partition may be deleted, or moved to another broker, before its time has come.
-                if not (isinstance(error, KafkaError) and error.code in NOT_HERE):
-                    logger.error("%s-%d: %s", *key, error)
-
+    async def _open_due(self, now_ms: int) -> AsyncIterator[PartitionLog]:
+        """The logs whose time has come; they are looked after with the others from then on."""
         await self._look_at_unopened()
-        keys = []
+        slices = Slices(self._clock)
         while self._due and self._due[0][0] <= now_ms:
             _, topic, index = heapq.heappop(self._due)
-            keys.append((topic, index))
-        await in_slices(self._clock, keys, open_and_work)
+            try:
+                log = self._services.partitions.leader(topic, index).log
+            except KafkaError as error:
+                # A partition may be deleted, or moved to another broker, before its time has come.
+                if error.code not in NOT_HERE:
+                    logger.error("%s-%d: %s", topic, index, error)
+            else:
+                yield log
+            await slices.maybe_pause()
 
     async def _look_at_unopened(self) -> None:
         """Finds out when unopened partitions are due: all of them at first, then those whose settings change."""
@@ -248,23 +271,21 @@ class Housekeeping:
             return
         logs = self._services.logs
         configs: dict[str, LogConfig] = {}
-
-        def look(key: tuple[str, int]) -> None:
-            topic, index = key
+        slices = Slices(self._clock)
+        for topic, index in [key for key in logs.unopened() if topics is None or key[0] in topics]:
+            if topic not in configs:
+                configs[topic] = logs.config_for(topic)
             try:
-                if topic not in configs:
-                    configs[topic] = logs.config_for(topic)
-                due_ms = logs.due_ms(topic, index, configs[topic])
+                # In a thread, because a directory may have very many files.
+                due_ms = await self._worker.run(partial(logs.due_ms, topic, index, configs[topic]))
             except FileNotFoundError:
-                return
+                continue
             except OSError as error:
                 logger.error("%s-%d: %s", topic, index, error)
-                return
+                continue
             if due_ms < NEVER:
                 heapq.heappush(self._due, (due_ms, topic, index))
-
-        keys = [key for key in logs.unopened() if topics is None or key[0] in topics]
-        await in_slices(self._clock, keys, look)
+            await slices.maybe_pause()
 
     def _image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
         if old.broker_configs is not new.broker_configs:

@@ -1,5 +1,7 @@
-"""Compaction on a running broker: the dirtiest log is chosen and cleaned in a thread, segment by segment; only
-the exchange of the segments happens on the event loop.
+"""Retention and compaction on a running broker. Both take segments out of logs, but not out of the same log at once.
+
+Compaction chooses the dirtiest log and cleans it in a thread, segment by segment; only the exchange of the segments
+happens on the event loop.
 
 Python runs one thread at a time and lets a busy one keep its turn for 5 ms, which every request would feel. So
 the cleaning thread steps aside of its own accord, far more often than that.
@@ -10,10 +12,10 @@ from __future__ import annotations
 import logging
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from oncelog.broker.log.disk import StorageError
-from oncelog.broker.runtime.slices import in_slices
+from oncelog.broker.runtime.slices import Slices, run_steps
 from oncelog.protocol.errors import KafkaError, ProtocolError
 
 if TYPE_CHECKING:
@@ -23,11 +25,14 @@ if TYPE_CHECKING:
     from oncelog.broker.log.compaction import CleaningPlan
     from oncelog.broker.log.offset_map import OffsetMap
     from oncelog.broker.log.partition_log import PartitionLog
+    from oncelog.broker.log.steps import Steps
     from oncelog.broker.runtime.flusher import Flusher
     from oncelog.broker.runtime.services import Services
     from oncelog.broker.runtime.worker import Worker
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 TURN_S = 0.001
 ASIDE_S = 0.0001
@@ -53,8 +58,8 @@ class LogCleaning:
         self._checkpoint = checkpoint
         self._not_before_ms: dict[PartitionLog, int] = {}
         self._stopped = False
-        self.current: PartitionLog | None = None
-        """The log that is being cleaned; nobody else may take segments out of it meanwhile."""
+        self._busy: set[PartitionLog] = set()
+        """Logs that segments are being taken out of."""
 
     def stop(self) -> None:
         """Makes a cleaning that runs end soon."""
@@ -62,12 +67,16 @@ class LogCleaning:
 
     async def clean_dirtiest(self) -> bool:
         """One cleaning of the log that needs it most; False if none does."""
-        plan = await self._choose()
-        if plan is None:
+        from oncelog.broker.log.compaction import plan_cleaning
+
+        log = await self._choose()
+        if log is None or log in self._busy:
             return False
-        log = self.current = plan.log
+        self._busy.add(log)
         try:
-            await self._clean(plan)
+            plan = await self._run(plan_cleaning(log, self._last_clean_offset(log), self._services.clock.wall_ms()))
+            if plan is not None:
+                await self._clean(plan)
         except CleaningStopped:
             pass
         except (StorageError, ProtocolError) as error:
@@ -77,37 +86,73 @@ class LogCleaning:
             # Of a log that was deleted meanwhile, the files are rightly gone.
             if not log.is_offline:
                 logger.error("%s-%d could not be compacted: %s", log.topic, log.partition, error)
-                self._not_before_ms[log] = self._services.clock.now_ms() + RETRY_MS
+                self._not_before_ms[log] = self._services.clock.steady_ms() + RETRY_MS
         finally:
-            self.current = None
+            self._busy.discard(log)
         return True
 
-    async def _choose(self) -> CleaningPlan | None:
+    async def retain(self, log: PartitionLog, now_ms: int) -> None:
+        """Take out what is too old or too much; not now if the log is being cleaned."""
+        from oncelog.broker.log.retention import retain
+
+        if log in self._busy or log.is_offline:
+            return
+        self._busy.add(log)
+        try:
+            removed = await self._run(retain(log, now_ms))
+        except (StorageError, KafkaError, OSError) as error:
+            # One log that fails must not keep the others from being looked after. A deleted one has not failed.
+            if self._services.logs.logs.get((log.topic, log.partition)) is log:
+                logger.error("%s-%d: %s", log.topic, log.partition, error)
+            return
+        finally:
+            self._busy.discard(log)
+        if removed:
+            size_bytes = sum(segment.size_bytes for segment in removed)
+            logger.info(
+                "%s-%d: retention deletes %d segments with %d bytes; it starts at offset %d now",
+                *(log.topic, log.partition, len(removed), size_bytes, log.log_start_offset),
+            )
+
+    async def _choose(self) -> PartitionLog | None:
         """Looks at the compacted logs, and takes out what retention does not want any more on the way."""
-        from oncelog.broker.log.compaction import plan_cleaning
-
         services = self._services
-        now_ms = services.clock.now_ms()
+        now_ms = services.clock.wall_ms()
         logs = services.logs.logs
+        steady_ms = services.clock.steady_ms()
         self._not_before_ms = {
-            log: when_ms for log, when_ms in self._not_before_ms.items() if when_ms > now_ms and not log.is_offline
+            log: when_ms for log, when_ms in self._not_before_ms.items() if when_ms > steady_ms and not log.is_offline
         }
-        best: CleaningPlan | None = None
+        dirtiest: PartitionLog | None = None
+        largest_ratio = 0.0
+        slices = Slices(services.clock)
+        for log in [log for log in logs.values() if log.config.cleanup_compact]:
+            await self.retain(log, now_ms)
+            ratio = await self._dirty_ratio(log, now_ms)
+            if ratio > largest_ratio:
+                dirtiest, largest_ratio = log, ratio
+            await slices.maybe_pause()
+        return dirtiest
 
-        def consider(log: PartitionLog) -> None:
-            nonlocal best
-            if log.is_offline:
-                return
-            retain(log, now_ms)
-            if len(log.segments.items) == 1 or log in self._not_before_ms:
-                return
-            plan = plan_cleaning(log, services.logs.cleaner_offsets.get((log.topic, log.partition)), now_ms)
-            if plan is not None and (best is None or plan.ratio > best.ratio):
-                best = plan
+    async def _dirty_ratio(self, log: PartitionLog, now_ms: int) -> float:
+        from oncelog.broker.log.compaction import dirty_ratio
 
-        compacted = [log for log in logs.values() if log.config.cleanup_compact]
-        await in_slices(services.clock, compacted, partial(guarded, consider))
-        return best
+        if log.is_offline or log in self._busy or log in self._not_before_ms or len(log.segments.items) == 1:
+            return 0.0
+        self._busy.add(log)
+        try:
+            return await self._run(dirty_ratio(log, self._last_clean_offset(log), now_ms))
+        except (StorageError, OSError) as error:
+            logger.error("%s-%d: %s", log.topic, log.partition, error)
+            return 0.0
+        finally:
+            self._busy.discard(log)
+
+    def _last_clean_offset(self, log: PartitionLog) -> int | None:
+        return self._services.logs.cleaner_offsets.get((log.topic, log.partition))
+
+    async def _run(self, steps: Steps[T]) -> T:
+        return await run_steps(self._services.clock, self._worker, steps)
 
     async def _clean(self, plan: CleaningPlan) -> None:
         # Only a broker that really compacts pays for loading what it takes.
@@ -123,7 +168,7 @@ class LogCleaning:
         pace = _Pace(self, plan.log, config.float("log.cleaner.io.max.bytes.per.second"))
         groups = clean(plan, offset_map, pace.advance)
         while (group := await self._worker.run(partial(_next, groups))) is not None:
-            if not self._swap(plan, group):
+            if not await self._swap(plan, group):
                 return
         self._note_cleaned(plan, offset_map)
 
@@ -140,16 +185,16 @@ class LogCleaning:
             await self._checkpoint()
         return not log.is_offline and log.checkpointed_recovery_point >= plan.end_offset
 
-    def _swap(self, plan: CleaningPlan, group: CleanedGroup) -> bool:
+    async def _swap(self, plan: CleaningPlan, group: CleanedGroup) -> bool:
         if group.cleaned is None:
             return True
         from oncelog.broker.log.compaction import is_unchanged
+        from oncelog.broker.log.segment_swap import replace
 
         if not is_unchanged(plan, group.segments):
             group.cleaned.discard()
             return False
-        plan.log.replace_segments(group.segments, group.cleaned, now_ms=self._services.clock.now_ms())
-        return True
+        return await self._run(replace(plan.log, group.segments, group.cleaned, self._services.clock.wall_ms()))
 
     def _note_cleaned(self, plan: CleaningPlan, offset_map: OffsetMap) -> None:
         log = plan.log
@@ -162,27 +207,6 @@ class LogCleaning:
     @property
     def is_stopped(self) -> bool:
         return self._stopped
-
-
-def retain(log: PartitionLog, now_ms: int) -> None:
-    """Take out what is too old or too much."""
-    from oncelog.broker.log.retention import apply_retention
-
-    removed = apply_retention(log, now_ms)
-    if removed:
-        size_bytes = sum(segment.size_bytes for segment in removed)
-        logger.info(
-            "%s-%d: retention deletes %d segments with %d bytes; it starts at offset %d now",
-            *(log.topic, log.partition, len(removed), size_bytes, log.log_start_offset),
-        )
-
-
-def guarded(work: Callable[[PartitionLog], None], log: PartitionLog) -> None:
-    """One log that fails must not keep the others from being looked after."""
-    try:
-        work(log)
-    except (StorageError, KafkaError, OSError) as error:
-        logger.error("%s-%d: %s", log.topic, log.partition, error)
 
 
 def _next(groups: Iterator[CleanedGroup]) -> CleanedGroup | None:

@@ -42,6 +42,8 @@ class MetadataRuntime:
         self._store = store
         self._on_failure = on_failure
         self._failure: str | None = None
+        self._refusal: str | None = None
+        """Why the store refuses changes, as it was logged."""
         self._listeners: list[Listener] = []
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._changing = asyncio.Lock()
@@ -81,7 +83,11 @@ class MetadataRuntime:
                     revision = await self._store.transact(plan.compares, plan.writes)
                 except Conflict as conflict:
                     await self._wait_until_differs(conflict.failed)
+                except MetadataStoreError as error:
+                    self._note_refusal(str(error))
+                    raise
                 else:
+                    self._note_refusal(None)
                     await self._wait_until_includes(revision)
                     return plan.results
 
@@ -95,6 +101,9 @@ class MetadataRuntime:
                 with suppress(HistoryTrimmed):
                     async with aclosing(self._store.watch(ROOT, self.image.revision + 1)) as changes:
                         async for change in changes:
+                            if logger.isEnabledFor(logging.DEBUG):
+                                keys = ", ".join(event.key for event in change.events)
+                                logger.debug("metadata revision %d changes %s", change.revision, keys)
                             self._advance(self.image.apply(change.events))
                     raise MetadataStoreError("the metadata store was closed")
                 await self._load()
@@ -127,6 +136,15 @@ class MetadataRuntime:
             await waiter
         finally:
             self._waiters.remove(entry)
+
+    def _note_refusal(self, reason: str | None) -> None:
+        """Logs when changes begin to fail and when they succeed again, not each of them."""
+        if reason != self._refusal:
+            self._refusal = reason
+            if reason is None:
+                logger.warning("topics and settings can be changed again")
+            else:
+                logger.error("topics and settings cannot be changed for now: %s", reason)
 
     def _check_following(self) -> None:
         if self._failure is not None:

@@ -68,7 +68,7 @@ def open_transactions(request: ProduceRequest, context: RequestContext) -> Openi
             guard = log.begin_verification(
                 *(header.producer_id, header.base_sequence, header.producer_epoch),
                 supports_epoch_bump=adds,
-                now_ms=context.services.clock.now_ms(),
+                now_ms=context.services.clock.wall_ms(),
             )
         except KafkaError as error:
             openings.refused[partition] = error

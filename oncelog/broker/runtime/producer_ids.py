@@ -8,6 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from oncelog.broker.metadata.cluster_plans import PRODUCER_IDS_PER_BLOCK, plan_allocate_producer_ids
+from oncelog.broker.metadata.store import MetadataStoreError
+from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from oncelog.broker.metadata.cluster_plans import ProducerIdBlock
@@ -26,9 +28,12 @@ class ProducerIdAllocator:
         self._fetching: asyncio.Task[ProducerIdBlock] | None = None
 
     async def next_id(self) -> int:
-        """An id that nobody got before; MetadataStoreError if the store cannot grant a block."""
+        """An id that nobody got before. If the store grants no block, the client is to try again, as in Kafka."""
         while self._next == self._end:
-            await self._take_block()
+            try:
+                await self._take_block()
+            except MetadataStoreError as error:
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer id yet: {error}") from error
         producer_id = self._next
         self._next += 1
         if self._end - self._next < self._prefetch_below:

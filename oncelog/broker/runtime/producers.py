@@ -12,6 +12,7 @@ from oncelog.broker.runtime.promise import Promise
 
 if TYPE_CHECKING:
     from oncelog.broker.coordinator.contract import Result
+    from oncelog.broker.coordinator.now import Now
     from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
     from oncelog.broker.runtime.context import RequestContext
     from oncelog.broker.runtime.services import Services
@@ -29,14 +30,14 @@ def client_of(context: RequestContext) -> Client:
 async def run_with_producer_id(
     services: Services,
     transactional_id: str,
-    operation: Callable[[TransactionCoordinator, int, int | None], Result[R]],
+    operation: Callable[[TransactionCoordinator, Now, int | None], Result[R]],
 ) -> R:
     """Run the operation, with a new producer id if it turns out to want one."""
     new_producer_id: int | None = None
     while True:
 
-        def attempt(coordinator: TransactionCoordinator, now_ms: int, fresh: int | None = new_producer_id) -> Result[R]:
-            return operation(coordinator, now_ms, fresh)
+        def attempt(coordinator: TransactionCoordinator, now: Now, fresh: int | None = new_producer_id) -> Result[R]:
+            return operation(coordinator, now, fresh)
 
         try:
             reply = services.transactions.run(transactional_id, attempt)

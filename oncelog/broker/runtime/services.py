@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oncelog.broker.runtime.cpu_workers import CpuWorkers
+from oncelog.broker.runtime.turns import Turns
 from oncelog.broker.runtime.waiters import AckTimeouts
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ class Services:
         "broker_id",
         "clock",
         "config",
+        "cpu_workers",
         "fetch_sessions",
         "fetch_size_bytes_max",
         "groups",
@@ -35,6 +38,7 @@ class Services:
         "producer_ids",
         "quotas",
         "transactions",
+        "turns",
     )
 
     groups: CoordinatorHost[GroupCoordinator]
@@ -58,10 +62,12 @@ class Services:
         self.config = config
         """Replaced as a whole when a dynamic setting changes."""
         self.clock = clock
+        self.cpu_workers = CpuWorkers()
         self.metadata = metadata
         self.logs = logs
         self.partitions = partitions
         self.producer_ids = producer_ids
         self.fetch_sessions = fetch_sessions
         self.quotas = quotas
+        self.turns = Turns()
         self.fetch_size_bytes_max = config.int("fetch.max.bytes")

@@ -3,16 +3,17 @@
     run(operation)   the coordinator decides · records are appended · replay changes its state · reply when safe
 
 Everything happens in one turn of the event loop except the waiting for safety, so operations never interleave.
-If the log refuses an append, the state is still what the log says, apart from volatile changes; the shard then
-loads itself anew, as after a restart. If the partition is offline, so is its shard: the coordinator may know more
-than the log will ever have, so it says nothing more.
+Records that are too large for the log are refused before anything changes: that is one client's error only. If the log
+refuses an append, the state is still what the log says, apart from volatile changes; the shard then loads itself anew,
+as after a restart. If the partition is offline, so is its shard: the coordinator may know more than the log will ever
+have, so it says nothing more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -22,15 +23,17 @@ from oncelog.broker.coordinator.contract import (
     Coordinator,
     CoordinatorRecord,
     Parked,
+    RecordsTooLarge,
     Refused,
     ReplayContext,
     Result,
 )
-from oncelog.broker.coordinator.record_codec import divide_records, encode_record
+from oncelog.broker.coordinator.record_codec import batch_bytes_max, divide_records, encode_record
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.producer_state import AppendOrigin
 from oncelog.broker.runtime.promise import Promise
 from oncelog.broker.runtime.timers import TimerQueue
+from oncelog.broker.runtime.turns import Pace, Turns
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.records.batch import build_batch, read_header
@@ -38,6 +41,8 @@ from oncelog.protocol.records.control import ControlType, decode_control_key
 from oncelog.protocol.records.record import Record, iter_records
 
 if TYPE_CHECKING:
+    from oncelog.broker.coordinator.effects import BatchLimit
+    from oncelog.broker.coordinator.now import Now
     from oncelog.broker.coordinator.record_codec import EncodedRecord
     from oncelog.broker.log.verification import VerificationGuard
     from oncelog.broker.replica.partition import Partition
@@ -67,21 +72,23 @@ _NOBODY = TxnOwner(-1, -1)
 class Shard(Generic[C]):
     def __init__(
         self,
-        make_coordinator: Callable[[], C],
+        make_coordinator: Callable[[BatchLimit], C],
         partition: Partition,
         clock: Clock,
+        turns: Turns,
         perform: Callable[[Shard[C], Any], None] | None = None,
     ) -> None:
         """`perform` carries out the effects of results, for coordinators that have any."""
         self._make_coordinator = make_coordinator
         self._partition = partition
         self._clock = clock
+        self._turns = turns
         self._performer = perform
         self._timers = TimerQueue(clock, self._timer_fired)
         self._parked: dict[Hashable, Promise[Any]] = {}
         self._loading: asyncio.Task[None] | None = None
         self._closed = False
-        self.coordinator = make_coordinator()
+        self.coordinator = make_coordinator(self._batch_bytes_max)
         self.loaded = False
 
     @property
@@ -116,27 +123,27 @@ class Shard(Generic[C]):
             await asyncio.shield(self._loading)
             self.check_online()
 
-    def run(self, operation: Callable[[C, int], Result[R]]) -> R | Promise[R]:
+    def run(self, operation: Callable[[C, Now], Result[R]]) -> R | Promise[R]:
         """The reply, or a promise of it where it has to wait. KafkaError where the coordinator refuses."""
         self._check_ready()
-        result = operation(self.coordinator, self._clock.steady_ms())
+        result = operation(self.coordinator, self._clock.now())
         return self._carry_out(result)
 
-    def run_transactional(self, operation: Callable[[C, int], Result[R]], owner: TxnOwner) -> R | Promise[R]:
+    def run_transactional(self, operation: Callable[[C, Now], Result[R]], owner: TxnOwner) -> R | Promise[R]:
         """Like `run`, with the records as part of a producer's transaction: pending until its marker."""
         self._check_ready()
-        result = operation(self.coordinator, self._clock.steady_ms())
+        result = operation(self.coordinator, self._clock.now())
         return self._carry_out(result, owner)
 
-    def tell(self, operation: Callable[[C, int], Result[None]]) -> None:
+    def tell(self, operation: Callable[[C, Now], Result[None]]) -> None:
         """Like `run`, for what has happened: nobody waits for a reply."""
         self._check_ready()
-        self._bring_about(operation(self.coordinator, self._clock.steady_ms()))
+        self._bring_about(lambda: operation(self.coordinator, self._clock.now()))
 
     def marker_written(self, producer_id: int, producer_epoch: int, committed: bool) -> None:
         """A transaction has ended in this partition: a marker was appended to its log."""
         if self.loaded:
-            self._bring_about(self.coordinator.replay_marker(producer_id, producer_epoch, committed))
+            self._bring_about(lambda: self.coordinator.replay_marker(producer_id, producer_epoch, committed))
 
     def close(self) -> None:
         """Stop without a trace in the log; whoever waits is told to look for the coordinator again."""
@@ -174,21 +181,30 @@ class Shard(Generic[C]):
         self._perform(result.effects, safe_offset)
         return reply
 
-    def _bring_about(self, result: Result[None]) -> None:
-        """A result without anyone who waits for its reply."""
-        safe_offset = self._write(result, None, awaited=False)
+    def _bring_about(self, decide: Callable[[], Result[None]]) -> None:
+        """A result without anyone who waits for its reply, and who could be refused."""
+        try:
+            result = decide()
+            safe_offset = self._write(result, None, awaited=False)
+        except RecordsTooLarge as error:
+            # Somebody has lowered the limit of the internal topic, and what must follow from its records does not fit.
+            self._reload(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message))
+            raise
         self._perform(result.effects, safe_offset)
 
     def _write(self, result: Result[Any], owner: TxnOwner | None, *, awaited: bool) -> int:
         """Records, timers, and replies of others; the offset that everything else has to wait for.
 
-        `awaited` says that somebody waits for the reply.
+        `awaited` says that somebody waits for the reply. RecordsTooLarge comes before anything has changed.
         """
+        batches = self._batches(result) if result.records else ()
         for completion in result.completions:
             if completion.at_once:
                 self._complete(completion)
-        if result.records:
-            self._append(result, owner)
+        start = 0
+        for batch in batches:
+            self._append_batch(result.records[start : start + len(batch)], batch, owner)
+            start += len(batch)
         for timer in result.timers:
             if isinstance(timer, CancelTimer):
                 self._timers.cancel(timer.key)
@@ -207,22 +223,27 @@ class Shard(Generic[C]):
                 self._complete_when_safe(completion, safe_offset)
         return safe_offset
 
-    def _append(self, result: Result[Any], owner: TxnOwner | None) -> None:
-        encoded = [encode_record(record) for record in result.records]
+    def _batch_bytes_max(self) -> int:
         config = self._partition.log.config
-        size_bytes_max = min(config.max_message_bytes, config.segment_bytes)
-        start = 0
-        for part in divide_records(encoded, size_bytes_max) if result.divisible else (encoded,):
-            self._append_batch(result.records[start : start + len(part)], part, owner)
-            start += len(part)
+        return min(config.max_message_bytes, config.segment_bytes)
+
+    def _batches(self, result: Result[Any]) -> Sequence[Sequence[EncodedRecord]]:
+        """The records as they are appended. RecordsTooLarge if the log would not take them."""
+        size_bytes_max = self._batch_bytes_max()
+        encoded = [encode_record(record) for record in result.records]
+        batches = list(divide_records(encoded, size_bytes_max)) if result.divisible else [encoded]
+        size_bytes = max(map(batch_bytes_max, batches))
+        if size_bytes > size_bytes_max:
+            raise RecordsTooLarge(size_bytes, size_bytes_max)
+        return batches
 
     def _append_batch(
         self, records: list[CoordinatorRecord], encoded: Sequence[EncodedRecord], owner: TxnOwner | None
     ) -> None:
-        now_ms = self._clock.now_ms()
+        now = self._clock.now()
         producer_id, producer_epoch, guard = owner or _NOBODY
         batch = build_batch(
-            [Record(0, now_ms, key, value) for key, value in encoded],
+            [Record(0, now.wall_ms, key, value) for key, value in encoded],
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=-1 if owner is None else 0,
@@ -230,14 +251,14 @@ class Shard(Generic[C]):
         )
         view = memoryview(batch)
         try:
-            appended = self._partition.append(view, read_header(view), now_ms, AppendOrigin.COORDINATOR, guard)
+            appended = self._partition.append(view, read_header(view), now.wall_ms, AppendOrigin.COORDINATOR, guard)
         except KafkaError as error:
             if owner is None or error.code not in _OWNERS_FAULT:
                 self.check_online()
                 self._reload(error)
             raise _as_coordinator_error(error) from None
         for index, record in enumerate(records):
-            context = ReplayContext(appended.first_offset + index, producer_id, producer_epoch)
+            context = ReplayContext(appended.first_offset + index, now, producer_id, producer_epoch)
             self.coordinator.replay(record, context)
 
     def _park(self, parked: Parked) -> Promise[Any]:
@@ -289,7 +310,7 @@ class Shard(Generic[C]):
             return
         try:
             self.check_online()
-            self._bring_about(self.coordinator.on_timer(key, self._clock.steady_ms()))
+            self._bring_about(lambda: self.coordinator.on_timer(key, self._clock.now()))
         except KafkaError as error:
             logger.warning("%s: timer %r: %s", self._partition.log.directory, key, error)
 
@@ -299,7 +320,7 @@ class Shard(Generic[C]):
         logger.error("%s: the coordinator starts anew: %s", self._partition.log.directory, cause)
         self._unload(cause)
         self._timers = TimerQueue(self._clock, self._timer_fired)
-        self.coordinator = self._make_coordinator()
+        self.coordinator = self._make_coordinator(self._batch_bytes_max)
         # What goes on after loading may meet the same failure at once; without a pause it would go round and round.
         self._loading = asyncio.get_running_loop().create_task(self._load(_RELOAD_PAUSE_SECONDS))
 
@@ -322,19 +343,24 @@ class Shard(Generic[C]):
     async def _replay_log(self) -> None:
         log = self._partition.log
         offset = log.log_start_offset
+        now = self._clock.now()
+        last_alive = now._replace(wall_ms=min(now.wall_ms, log.largest_timestamp))
+        pace = Pace(self._turns)
         while offset < log.end_offset:
             found = log.read(offset, size_bytes_max=_LOAD_CHUNK_BYTES, end_offset=log.end_offset)
             if not found.records:
                 break
-            self._replay_batches(memoryview(found.records))
+            for _ in self._replay_batches(memoryview(found.records), last_alive):
+                if pace.is_over:
+                    await pace.rest()
             offset = found.next_offset
-            await asyncio.sleep(0)
 
     def _finish_loading(self) -> None:
         self.loaded = True
-        self._bring_about(self.coordinator.on_loaded(self._clock.steady_ms()))
+        self._bring_about(lambda: self.coordinator.on_loaded(self._clock.now()))
 
-    def _replay_batches(self, records: memoryview) -> None:
+    def _replay_batches(self, records: memoryview, now: Now) -> Iterator[None]:
+        """Replays one record with each step."""
         position = 0
         while position < len(records):
             header = read_header(records, position)
@@ -344,21 +370,22 @@ class Shard(Generic[C]):
                 if header.is_control:
                     self._replay_control(record, header.producer_id, header.producer_epoch)
                 else:
-                    self._replay_record(record, header.producer_id, header.producer_epoch, header.is_transactional)
+                    owner = (header.producer_id, header.producer_epoch) if header.is_transactional else _NOBODY[:2]
+                    self._replay_record(record, ReplayContext(record.offset, now, *owner))
+                yield
 
     def _replay_control(self, record: Record, producer_id: int, producer_epoch: int) -> None:
         committed = decode_control_key(record.key) == ControlType.COMMIT
         self.coordinator.replay_marker(producer_id, producer_epoch, committed)
 
-    def _replay_record(self, record: Record, producer_id: int, producer_epoch: int, transactional: bool) -> None:
+    def _replay_record(self, record: Record, context: ReplayContext) -> None:
         try:
             decoded = self.coordinator.decode(record.key or b"", record.value)
         except ProtocolError as error:
             logger.error("%s: offset %d is skipped: %s", self._partition.log.directory, record.offset, error)
             return
         if decoded is not None:
-            owner = (producer_id, producer_epoch) if transactional else (-1, -1)
-            self.coordinator.replay(decoded, ReplayContext(record.offset, *owner))
+            self.coordinator.replay(decoded, context)
 
     def _fail_parked(self, error: KafkaError) -> None:
         parked, self._parked = self._parked, {}

@@ -2,6 +2,9 @@
 
 Timers are moved far more often than they fire (every heartbeat moves one), so moving is a dictionary write. The
 heap may then hold an outdated, earlier deadline; when that comes up it is put back at the right place.
+
+Before anything fires, the loop polls its sockets a few times: after a stall, a heartbeat or an EndTxn that came in time
+may still be in a socket's buffer, and event loops differ in what they do first, reading or timers.
 """
 
 from __future__ import annotations
@@ -13,6 +16,9 @@ from itertools import count
 
 from oncelog.broker.runtime.clock import Clock
 
+POLLS_BEFORE_FIRING = 8
+"""asyncio needs four turns to accept a connection and to handle the first request on it."""
+
 
 class TimerQueue:
     def __init__(self, clock: Clock, fire: Callable[[Hashable], None]) -> None:
@@ -23,7 +29,7 @@ class TimerQueue:
         self._queued: dict[Hashable, int] = {}
         """The earliest deadline that the heap has for a key."""
         self._order = count()
-        self._wake_up: asyncio.TimerHandle | None = None
+        self._wake_up: asyncio.Handle | None = None
         self._wake_up_ms = 0
         self._closed = False
         clock.on_jump(self._time_jumped)
@@ -65,7 +71,14 @@ class TimerQueue:
             self._wake_up.cancel()
         self._wake_up_ms = earliest_ms
         delay_ms = max(0, earliest_ms - self._clock.steady_ms())
-        self._wake_up = asyncio.get_running_loop().call_later(delay_ms / 1000, self._run_due)
+        self._wake_up = asyncio.get_running_loop().call_later(delay_ms / 1000, self._poll, POLLS_BEFORE_FIRING)
+
+    def _poll(self, polls_left: int) -> None:
+        """Let the loop read what has come, then fire what is still due."""
+        if polls_left and self._heap and self._heap[0][0] <= self._clock.steady_ms():
+            self._wake_up = asyncio.get_running_loop().call_soon(self._poll, polls_left - 1)
+        else:
+            self._run_due()
 
     def _time_jumped(self) -> None:
         """What is due now fires at once: a request that comes after the jump must find it done."""

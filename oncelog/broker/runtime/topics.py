@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oncelog.broker.config.checks import check_topic_configs
+from oncelog.broker.metadata.plan import Outcome
+from oncelog.broker.metadata.store import MetadataStoreError
 from oncelog.broker.metadata.topic_plans import (
     CreatedTopic,
     NewTopic,
@@ -16,7 +19,10 @@ from oncelog.broker.runtime.chance import random_number, random_uuid
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from oncelog.broker.config.broker_config import InitialTopic
     from oncelog.broker.runtime.services import Services
+
+logger = logging.getLogger(__name__)
 
 AUTO_CREATED_PER_REQUEST_MAX = 100
 """A request that names more unknown topics than this is more likely a mistake than a wish."""
@@ -65,10 +71,38 @@ async def create_topics(
 
 
 async def auto_create_topics(services: Services, names: list[str]) -> dict[str, ErrorCode]:
-    """Create topics that a client merely named, with the broker's defaults; the codes of those refused."""
-    results = await create_topics(services, [NewTopic(name) for name in names[:AUTO_CREATED_PER_REQUEST_MAX]])
+    """Create topics that a client merely named, with the broker's defaults; the codes of those refused.
+
+    While the metadata cannot be changed there are none, so that a client asks again, as it does in Kafka while topics
+    are being created.
+    """
+    try:
+        results = await create_topics(services, [NewTopic(name) for name in names[:AUTO_CREATED_PER_REQUEST_MAX]])
+    except MetadataStoreError:
+        return {}
     return {
         result.name: result.outcome.code
         for result in results
         if result.outcome.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
     }
+
+
+async def create_initial_topics(services: Services) -> None:
+    """Creates the topics that the broker was started with; those that exist stay as they are."""
+    topics = [
+        replicated(services, _new_topic(topic), topic.replication_factor)
+        for topic in services.config.initial.topics
+        if topic.name not in services.metadata.image.topics
+    ]
+    try:
+        results = await create_topics(services, topics)
+    except MetadataStoreError as error:
+        results = [CreatedTopic(topic.name, Outcome.refused(error)) for topic in topics]
+    for result in results:
+        if result.outcome.code != ErrorCode.NONE:
+            logger.error("topic %s cannot be created: %s", result.name, result.outcome.message)
+
+
+def _new_topic(topic: InitialTopic) -> NewTopic:
+    configs = [("cleanup.policy", topic.cleanup_policy)] if topic.cleanup_policy else []
+    return NewTopic(topic.name, topic.partition_count, configs=configs)

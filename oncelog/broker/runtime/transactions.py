@@ -11,6 +11,7 @@ from oncelog.broker.runtime.coordinators import CoordinatorHost
 from oncelog.broker.runtime.topics import create_topics, replicated
 
 if TYPE_CHECKING:
+    from oncelog.broker.coordinator.effects import BatchLimit
     from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
     from oncelog.broker.coordinator.transactions.memory import LastSeen
     from oncelog.broker.runtime.services import Services
@@ -46,11 +47,11 @@ def make_transaction_host(services: Services, markers: MarkerWriter) -> Coordina
 
     seen: defaultdict[int, dict[str, LastSeen]] = defaultdict(dict)
 
-    def make_coordinator(index: int) -> TransactionCoordinator:
+    def make_coordinator(index: int, batch_bytes_max: BatchLimit) -> TransactionCoordinator:
         # Loaded for the first transaction; a broker starts faster without it.
         from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
 
-        return TransactionCoordinator(settings, seen[index])
+        return TransactionCoordinator(settings, seen[index], batch_bytes_max)
 
     return CoordinatorHost(
         topic,
@@ -59,6 +60,7 @@ def make_transaction_host(services: Services, markers: MarkerWriter) -> Coordina
         metadata=services.metadata,
         partitions=services.partitions,
         clock=services.clock,
+        turns=services.turns,
         create_topics=lambda topics: create_topics(services, [with_replicas(topic) for topic in topics]),
         perform=markers.perform,
     )

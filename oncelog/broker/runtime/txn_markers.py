@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.transactions.requests import NeedsProducerId, WriteMarkers
-from oncelog.broker.metadata.store import MetadataStoreError
 from oncelog.broker.runtime.waiters import AckCountdown
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
+PARTITIONS_AT_ONCE = 100
+"""A transaction with more partitions gets its markers in several turns of the event loop."""
 _NOTHING_TO_END = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -50,7 +52,7 @@ def write_marker(
         commit=marker.commit,
         coordinator_epoch=coordinator_epoch,
         version=marker.client_version,
-        now_ms=services.clock.now_ms(),
+        now_ms=services.clock.wall_ms(),
     )
     if topic == services.groups.topic:
         shard = services.groups.shard_of_partition(index)
@@ -80,24 +82,42 @@ class MarkerWriter:
     def _write(
         self, shard: Shard[TransactionCoordinator], effect: WriteMarkers, partitions: Collection[TopicPartition]
     ) -> None:
-        if not shard.loaded or not shard.coordinator.awaits(effect):
-            # A coordinator that started anew has asked for these markers again, and may have got them by now.
-            return
-        countdown: AckCountdown[None] | None = None
         failed: list[TopicPartition] = []
-        for partition in partitions:
-            try:
-                found, offset = write_marker(self._services, partition, effect, shard.partition.leader_epoch)
-            except KafkaError as error:
-                _note_failure(effect, partition, error, failed)
-                continue
-            if found.log.high_watermark < offset and not (len(partitions) == 1 and found.sync_now()):
-                countdown = countdown or AckCountdown(None)
-                _expect(countdown, found, offset, effect, failed)
-        if countdown is None:
-            self._finish(shard, effect, failed)
-        else:
-            countdown.then(lambda _: self._finish(shard, effect, failed))
+        countdown: AckCountdown[None] = AckCountdown(None)
+        # For the markers that are not written yet.
+        countdown.expect()
+        left = deque(partitions)
+
+        def write_some() -> None:
+            if not shard.loaded or not shard.coordinator.awaits(effect):
+                # The coordinator has reloaded its log, has asked for these markers again, and may have them by now.
+                return
+            for _ in range(min(len(left), PARTITIONS_AT_ONCE)):
+                self._write_one(shard, effect, left.popleft(), len(partitions) == 1, countdown, failed)
+            if left:
+                self._services.turns.call(write_some)
+            else:
+                countdown.arrived()
+
+        write_some()
+        countdown.then(lambda _: self._finish(shard, effect, failed))
+
+    def _write_one(
+        self,
+        shard: Shard[TransactionCoordinator],
+        effect: WriteMarkers,
+        partition: TopicPartition,
+        is_only: bool,
+        countdown: AckCountdown[None],
+        failed: list[TopicPartition],
+    ) -> None:
+        try:
+            found, offset = write_marker(self._services, partition, effect, shard.partition.leader_epoch)
+        except KafkaError as error:
+            _note_failure(effect, partition, error, failed)
+            return
+        if found.log.high_watermark < offset and not (is_only and found.sync_now()):
+            _expect(countdown, found, offset, effect, failed)
 
     def _finish(self, shard: Shard[TransactionCoordinator], effect: WriteMarkers, failed: list[TopicPartition]) -> None:
         if failed:
@@ -113,8 +133,8 @@ class MarkerWriter:
     async def _note_end_with_new_id(self, shard: Shard[TransactionCoordinator], effect: WriteMarkers) -> None:
         try:
             new_producer_id = await self._services.producer_ids.next_id()
-        except MetadataStoreError as error:
-            logger.warning("no producer id for %s yet: %s", effect.transactional_id, error)
+        except KafkaError as error:
+            logger.warning("%s waits for a producer id: %s", effect.transactional_id, error.message)
             self._retry_later(shard, effect, [])
         else:
             self._note_end(shard, effect, new_producer_id)
@@ -125,7 +145,7 @@ class MarkerWriter:
         if not shard.loaded:
             return
         try:
-            shard.tell(lambda coordinator, now_ms: coordinator.markers_written(effect, now_ms, new_producer_id))
+            shard.tell(lambda coordinator, now: coordinator.markers_written(effect, now, new_producer_id))
         except KafkaError as error:
             logger.warning("the end of %s is not noted yet: %s", effect.transactional_id, error)
 

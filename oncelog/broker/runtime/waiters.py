@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 from oncelog.broker.runtime.promise import Promise
@@ -141,15 +141,20 @@ class FetchWaiter:
 
     __slots__ = ("_missing_bytes", "_partitions", "_timer", "future")
 
-    def __init__(self, partitions: Sequence[Watched], missing_bytes: int, wait_ms: float) -> None:
+    def __init__(self, partitions: Iterable[Watched], missing_bytes: int, wait_ms: float) -> None:
         loop = asyncio.get_running_loop()
         self.future: asyncio.Future[None] = loop.create_future()
-        self._partitions = partitions
+        self._partitions = list(partitions)
         self._missing_bytes = missing_bytes
         self._timer = loop.call_later(wait_ms / 1000, self._finish)
         self.future.add_done_callback(self._detach)
-        for partition in partitions:
+        for partition in self._partitions:
             partition.fetch_waiters.add(self)
+
+    def watch(self, partition: Watched) -> None:
+        """Wait for one more partition."""
+        self._partitions.append(partition)
+        partition.fetch_waiters.add(self)
 
     def grew(self, size_bytes: int) -> None:
         self._missing_bytes -= size_bytes

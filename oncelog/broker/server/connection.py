@@ -3,13 +3,15 @@
 A request is handled as soon as its frame is whole, in the read callback itself; nothing is scheduled where
 nothing waits. While a request waits (a long poll, an fsync), the next one starts only if the handler of the
 waiting one allows it, and answers always leave in order. Back-pressure goes both ways: a peer that does not
-read its answers is not read from. A peer that sends many small requests at once has to let others in between.
+read its answers is not read from. A peer that sends many requests at once gets a share of the loop's time, and the
+rest of its requests wait for its next turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, cast
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PIPELINED_REQUESTS_MAX = 100
-REQUESTS_PER_TURN_MAX = 128
+TURN_SECONDS = 0.002
+"""How long one connection may keep the loop with the requests that it has sent."""
 READ_AHEAD_BYTES_MAX = 8 * 1024
 """What is read of the next requests while one waits, because only who reads learns that the peer is gone."""
 WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
@@ -41,6 +44,7 @@ _connection_numbers = count(1)
 
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
+        "_detached_bytes",
         "_dispatcher",
         "_draining",
         "_exclusive",
@@ -72,8 +76,11 @@ class Connection(asyncio.BufferedProtocol):
         self._memory = listener.frame_memory
         self._memory_bytes = 0
         """What our buffer is counted with."""
+        self._detached_bytes = 0
+        """The memory that a large request holds while it is handled."""
         self._replies: deque[Reply] = deque()
-        self._exclusive = False
+        self._exclusive: Reply | None = None
+        """The reply that the next request has to wait for."""
         self._draining = False
         """The peer is gone; what it sent before it went is still handled."""
         self._muted_until: asyncio.TimerHandle | None = None
@@ -144,7 +151,8 @@ class Connection(asyncio.BufferedProtocol):
         for reply in [reply for reply in self._replies if reply.abandonable]:
             reply.cancel()
             self._replies.remove(reply)
-        self._exclusive = not all(reply.done or reply.pipelined for reply in self._replies)
+        if self._exclusive not in self._replies:
+            self._exclusive = None
         self._pump()
 
     def _end(self) -> None:
@@ -158,11 +166,11 @@ class Connection(asyncio.BufferedProtocol):
         self._replies.clear()
         self._memory.forget(self._pump)
         self._memory.change(-self._memory_bytes)
-        self._memory_bytes = 0
+        self._memory_bytes = self._detached_bytes = 0
 
     def get_buffer(self, _: int) -> memoryview:
         room = self._frames.room()
-        if self._frames.capacity_bytes != self._memory_bytes:
+        if self._frames.capacity_bytes + self._detached_bytes != self._memory_bytes:
             self._count_memory()
         return room
 
@@ -188,6 +196,13 @@ class Connection(asyncio.BufferedProtocol):
         loop = asyncio.get_running_loop()
         self._muted_until = loop.call_later(duration_ms / 1000, self._unmute)
 
+    def start_next(self, throttle_time_ms: int) -> None:
+        """The request that the next one waits for needs no more than its answer."""
+        self._exclusive = None
+        if throttle_time_ms:
+            self.mute(throttle_time_ms)
+        asyncio.get_running_loop().call_soon(self._pump)
+
     def close(self, reason: str) -> None:
         """Drop the connection without an answer."""
         if not self.closed:
@@ -195,12 +210,17 @@ class Connection(asyncio.BufferedProtocol):
             logger.info("closed the connection from %s: %s", self.peer_host, _printable(reason))
             self._transport.abort()
 
+    def keep_frame(self) -> None:
+        """The request that is being dispatched needs its bytes until it is answered."""
+        self._detached_bytes = self._frames.detach()
+        self._count_memory()
+
     def trim(self) -> None:
         self._frames.trim()
         self._count_memory()
 
     def _count_memory(self) -> None:
-        change = self._frames.capacity_bytes - self._memory_bytes
+        change = self._frames.capacity_bytes + self._detached_bytes - self._memory_bytes
         self._memory_bytes += change
         self._memory.change(change)
 
@@ -226,17 +246,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def _pump(self) -> None:
         """Handle the frames that are whole, as far as order, back-pressure and fairness allow."""
-        turn_ends_at = self._request_count + REQUESTS_PER_TURN_MAX
+        turn_ends_at = 0.0
         try:
             while may_start := self._may_start():
-                if self._request_count == turn_ends_at:
-                    self._set_reading(False)
-                    asyncio.get_running_loop().call_soon(self._pump)
-                    return
                 request = self._frames.next_frame()
                 if request is None:
                     break
                 self._start(request)
+                if not self._frames.buffered_bytes:
+                    continue
+                now = time.perf_counter()
+                if not turn_ends_at:
+                    turn_ends_at = now + TURN_SECONDS
+                elif now >= turn_ends_at:
+                    self._set_reading(False)
+                    self._dispatcher.turns.call(self._pump)
+                    return
         except ProtocolError as error:
             self.close(str(error))
             if self._draining:
@@ -248,7 +273,8 @@ class Connection(asyncio.BufferedProtocol):
         self._set_reading((may_start or self._may_read_ahead()) and self._may_grow())
 
     def _may_read_ahead(self) -> bool:
-        return self._exclusive and self._frames.buffered_bytes < READ_AHEAD_BYTES_MAX
+        reply = self._exclusive
+        return reply is not None and not reply.keeps_frame and self._frames.buffered_bytes < READ_AHEAD_BYTES_MAX
 
     def _start(self, request: memoryview) -> None:
         self._request_count += 1
@@ -263,7 +289,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._replies.append(reply)
         if not reply.done:
-            self._exclusive = not reply.pipelined
+            self._exclusive = None if reply.pipelined else reply
             reply.on_done = self._reply_done
 
     def _reply_done(self, reply: Reply) -> None:
@@ -272,8 +298,11 @@ class Connection(asyncio.BufferedProtocol):
             return
         if reply.throttle_time_ms:
             self._throttle(reply)
-        if not reply.pipelined:
-            self._exclusive = False
+        if reply is self._exclusive:
+            self._exclusive = None
+            if self._detached_bytes:
+                self._detached_bytes = 0
+                self._count_memory()
         while self._replies and self._replies[0].done:
             self._write(self._replies.popleft())
         if self._frames.buffered_bytes or not self._reading or self._draining:

@@ -14,14 +14,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.handlers import APIS, Api
+from oncelog.broker.runtime.begun import begin, spawn
 from oncelog.broker.runtime.context import NO_REPLY, RequestContext
 from oncelog.broker.runtime.promise import Promise
-from oncelog.broker.server.begun import begin
+from oncelog.broker.server.large_requests import LOOP_ELEMENTS_MAX, LargeRequests
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.compiler import Parts, decode, encode_into
-from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError, TooManyElementsError
 from oncelog.protocol.headers import decode_request_rest, decode_request_start, encode_response_header
 from oncelog.protocol.messages import request_class, response_class
+from oncelog.protocol.schema import NO_VERSIONS, VERSION_MAX
 
 if TYPE_CHECKING:
     from oncelog.broker.runtime.services import Services
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from oncelog.protocol.schema import Message
 
 logger = logging.getLogger(__name__)
+_request_logger = logging.getLogger("oncelog.broker.server.request_log")
 
 ErrorReply = Callable[[Any, KafkaError, RequestContext], "Message"]
 
@@ -36,7 +39,17 @@ ErrorReply = Callable[[Any, KafkaError, RequestContext], "Message"]
 class Reply:
     """The answer to one request, now or later."""
 
-    __slots__ = ("abandonable", "done", "failure", "on_done", "parts", "pipelined", "promise", "throttle_time_ms")
+    __slots__ = (
+        "abandonable",
+        "done",
+        "failure",
+        "keeps_frame",
+        "on_done",
+        "parts",
+        "pipelined",
+        "promise",
+        "throttle_time_ms",
+    )
 
     def __init__(self, pipelined: bool, abandonable: bool = False) -> None:
         self.done = False
@@ -46,6 +59,8 @@ class Reply:
         self.failure: str | None = None
         """Why the connection is to be closed instead of answered."""
         self.pipelined = pipelined
+        self.keeps_frame = False
+        """Whether the handler goes on to use the memory of the request's frame."""
         self.throttle_time_ms = 0
         self.on_done: Callable[[Reply], None] | None = None
         self.promise: Promise[Any] | None = None
@@ -73,14 +88,16 @@ class Reply:
 class _Route:
     """An API with its handler and its messages loaded."""
 
-    __slots__ = ("api", "error_reply", "flexible_from", "handle", "request", "response")
+    __slots__ = ("api", "chunk_paths", "error_reply", "flexible_from", "handle", "request", "response")
 
     def __init__(self, api: Api) -> None:
         module = import_module(f"oncelog.broker.handlers.{api.key.stem}")
         self.api = api
+        self.chunk_paths = getattr(module, "CHUNKS", ())
         self.request = request_class(api.key)
         self.response = response_class(api.key)
-        self.flexible_from = self.request.FLEXIBLE.first if any(self.request.FLEXIBLE) else 1 << 15
+        flexible = self.request.FLEXIBLE
+        self.flexible_from = flexible.first if flexible != NO_VERSIONS else VERSION_MAX + 1
         self.handle: Callable[[Any, RequestContext], Any] = module.handle
         self.error_reply: ErrorReply = getattr(module, "error_reply", self._top_level_error)
 
@@ -100,6 +117,9 @@ class Dispatcher:
         self._services = services
         self._routes: dict[int, _Route] = {}
         self._waiting: set[Promise[Any]] = set()
+        self._logs_requests = _request_logger.isEnabledFor(logging.DEBUG)
+        self._large = LargeRequests(services.turns)
+        self.turns = services.turns
         self.frame_size_bytes_max = services.config.int("socket.request.max.bytes")
 
     def dispatch(self, frame: memoryview, connection: Connection) -> Reply:
@@ -113,10 +133,14 @@ class Dispatcher:
             return self._unsupported_api_versions(route, correlation_id, connection)
         flexible = version >= route.flexible_from
         client_id, position = decode_request_rest(frame, flexible)
-        request = decode(route.request, version, frame, position)
         context = RequestContext(self._services, version, client_id, connection)
-        reply = Reply(route.api.pipelined, route.api.abandonable)
         header = encode_response_header(key, correlation_id, flexible)
+        try:
+            request = decode(route.request, version, frame, position, LOOP_ELEMENTS_MAX)
+        except TooManyElementsError:
+            connection.keep_frame()
+            return self._dispatch_large(route, frame, position, header, context)
+        reply = Reply(route.api.pipelined, route.api.abandonable)
         try:
             result = route.handle(request, context)
             if type(result) is not route.response and inspect.iscoroutine(result):
@@ -128,20 +152,49 @@ class Dispatcher:
         else:
             self._finish(result, header, context, reply)
         reply.throttle_time_ms, context.throttle_time_ms = context.throttle_time_ms, 0
-        if context.exclusive:
+        if context.keeps_frame:
             reply.pipelined = False
+            reply.keeps_frame = True
         return reply
 
     def stop(self) -> None:
         """Give up what still waits, also for peers that are gone."""
         for waiting in list(self._waiting):
             waiting.cancel()
+        self._large.close()
+
+    def _dispatch_large(
+        self, route: _Route, frame: memoryview, position: int, header: bytes, context: RequestContext
+    ) -> Reply:
+        context.is_large = True
+        reply = Reply(pipelined=False, abandonable=route.api.abandonable)
+
+        def refuse(request: Message, error: Exception) -> Message | None:
+            return self._error_message(route, request, context, error, reply)
+
+        answer = self._large.answer(
+            route.request, frame, position, route.api.elements_max, route.chunk_paths, route.handle, refuse, context
+        )
+        self._wait(spawn(answer), route, route.request(), context, header, reply)
+        return reply
 
     def _load(self, key: int) -> _Route:
         api = APIS.get(key)
         if api is None:
             raise ProtocolError(f"no API has the key {key} here")
-        return self._routes.setdefault(key, _Route(api))
+        route = self._routes[key] = _Route(api)
+        if self._logs_requests:
+            from oncelog.broker.server.request_log import log_requests
+
+            route.handle = log_requests(api, route.handle)
+        return route
+
+    def follow_log_level(self) -> None:
+        """Called now and then, since the level of a logger can change while the broker runs (KIP-412)."""
+        enabled = _request_logger.isEnabledFor(logging.DEBUG)
+        if enabled != self._logs_requests:
+            self._logs_requests = enabled
+            self._routes.clear()
 
     def _wait(
         self,
@@ -174,15 +227,35 @@ class Dispatcher:
         if result is NO_REPLY:
             reply.finish(None)
             return
+        if context.is_large:
+            self._finish_large(result, header, context, reply)
+            return
         parts: Parts = [header]
         try:
             encode_into(result, context.version, parts)
         except Exception as error:
-            # Raised from here, it would reach nobody who could tell the client.
-            logger.error("%s cannot be encoded: %r", type(result).__name__, error, exc_info=error)
-            reply.fail("the broker failed; see its log")
+            self._encoding_failed(result, error, reply)
         else:
             reply.finish(parts)
+
+    def _finish_large(self, result: Message, header: bytes, context: RequestContext, reply: Reply) -> None:
+        def encoded(promise: Promise[Parts]) -> None:
+            self._waiting.discard(promise)
+            try:
+                reply.finish(promise.result())
+            except (asyncio.CancelledError, ProtocolError) as stopping:
+                reply.fail(str(stopping))
+            except Exception as error:
+                self._encoding_failed(result, error, reply)
+
+        promise = spawn(self._large.encode(result, context.version, header))
+        self._waiting.add(promise)
+        promise.then(encoded)
+
+    def _encoding_failed(self, result: Message, error: Exception, reply: Reply) -> None:
+        """Raised further, the error would reach nobody who could tell the client."""
+        logger.error("%s cannot be encoded: %r", type(result).__name__, error, exc_info=error)
+        reply.fail("the broker failed; see its log")
 
     def _error_message(
         self, route: _Route, request: Message, context: RequestContext, error: Exception, reply: Reply

@@ -7,7 +7,7 @@ import errno
 import logging
 import math
 import socket
-import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.server.connection import Connection
@@ -41,7 +41,9 @@ class Listener:
         idle_ms_max: int,
         backlog: int,
         send_buffer_bytes: int,
+        monotonic: Callable[[], float],
     ) -> None:
+        """`monotonic` is without the time that the event loop has lost: a peer is not closed for our own silence."""
         self.name = address.name
         self._address = address
         self._dispatcher = dispatcher
@@ -53,7 +55,7 @@ class Listener:
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self._tick: asyncio.TimerHandle | None = None
-        self.monotonic = time.monotonic
+        self.monotonic = monotonic
 
     @property
     def port(self) -> int:
@@ -99,6 +101,7 @@ class Listener:
     async def serve(self) -> None:
         assert self._server is not None
         await self._server.start_serving()
+        logger.debug("listener %s serves on port %d", self.name, self.port)
         self._schedule_tick()
 
     async def stop(self) -> None:
@@ -116,12 +119,14 @@ class Listener:
         if not self._limits.admit(connection.peer_host, self.monotonic()):
             return False
         self._connections.add(connection)
+        logger.debug("connection opened: peer=%s listener=%s", connection.peer_address, self.name)
         return True
 
     def forget(self, connection: Connection) -> None:
         if connection in self._connections:
             self._connections.remove(connection)
             self._limits.release(connection.peer_host)
+            logger.debug("connection closed: peer=%s listener=%s", connection.peer_address, self.name)
 
     def look_after(self) -> None:
         """Close the connections that stall or idle; give memory back that the others do not need just now."""
@@ -142,6 +147,7 @@ class Listener:
 
     def _on_tick(self) -> None:
         self.look_after()
+        self._dispatcher.follow_log_level()
         self._schedule_tick()
 
     def _explain(self, error: OSError) -> str:

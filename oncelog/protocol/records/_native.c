@@ -4,9 +4,10 @@
  * a fault. It gives the header, or nothing at all, and then the long way finds out what the matter is. The checksum is
  * left to the caller.
  *
- * scan_records walks the plain records of a batch and says whether a broker may store them. It accepts the same batches
- * as its twin and gives the same verdict for the others. Every read is bounded by the end of the data, lengths are only
- * added to a 64-bit position, and nothing is written or kept, so the worst that hostile bytes can do is to get a verdict.
+ * RecordScanner walks the plain records of a batch, which come in windows, and says whether a broker may store them. It
+ * accepts the same batches as its twin and gives the same verdict for the others. Every read is bounded by the end of
+ * the window, lengths are only added to a 64-bit position, and what it keeps does not depend on the records but for a
+ * bounded list, so the worst that hostile bytes can do is to get a verdict. It releases the GIL over a large window.
  *
  * encode_plain_records is such a short way of batch.py: for records without headers, as coordinators write them.
  *
@@ -104,6 +105,7 @@ static enum verdict skip_headers(struct cursor *at)
     return OK;
 }
 
+/* What a topic demands of its records. */
 struct rules {
     int64_t base_timestamp;
     int64_t timestamp_min;
@@ -111,21 +113,25 @@ struct rules {
     int compacted;
 };
 
-static inline enum verdict check_timestamp(const struct rules *rules, uint64_t raw, int64_t *newest)
+/* What is known of a well-formed record. */
+struct facts {
+    int64_t timestamp;
+    int has_key;
+};
+
+static inline enum verdict read_timestamp(const struct rules *rules, uint64_t raw, int64_t *timestamp)
 {
     int64_t delta = (int64_t)((raw >> 1) ^ (0 - (raw & 1)));
     if (delta > 0 ? rules->base_timestamp > INT64_MAX - delta : rules->base_timestamp < INT64_MIN - delta)
         return TIMESTAMP_OVERFLOW;
-    int64_t timestamp = rules->base_timestamp + delta;
-    if ((timestamp < rules->timestamp_min || timestamp > rules->timestamp_max) && timestamp != -1)
-        return TIMESTAMP_OUT_OF_RANGE;
-    if (timestamp > *newest)
-        *newest = timestamp;
+    *timestamp = rules->base_timestamp + delta;
     return OK;
 }
 
-static inline enum verdict scan_record(struct cursor *at, const struct rules *rules, uint32_t index, int64_t *newest)
+/* Reads a record that is in the data as a whole, and moves on behind it. */
+static inline enum verdict scan_record(struct cursor *from, const struct rules *rules, uint32_t index, struct facts *facts)
 {
+    struct cursor here = *from, *at = &here;
     uint64_t raw;
     int is_null;
     enum verdict verdict = read_raw(at, 32, &raw);
@@ -136,7 +142,7 @@ static inline enum verdict scan_record(struct cursor *at, const struct rules *ru
     uint64_t end = at->position + (raw >> 1);
 
     at->position++; /* the attributes, which have no meaning yet */
-    if ((verdict = read_raw(at, 64, &raw)) || (verdict = check_timestamp(rules, raw, newest)))
+    if ((verdict = read_raw(at, 64, &raw)) || (verdict = read_timestamp(rules, raw, &facts->timestamp)))
         return verdict;
     if ((verdict = read_raw(at, 32, &raw)))
         return verdict;
@@ -144,46 +150,296 @@ static inline enum verdict scan_record(struct cursor *at, const struct rules *ru
         return BAD_OFFSET_DELTA;
     if ((verdict = skip_nullable(at, &is_null)))
         return verdict;
-    if (is_null && rules->compacted)
-        return NULL_KEY;
+    facts->has_key = !is_null;
     if ((verdict = skip_nullable(at, &is_null)) || (verdict = skip_headers(at)))
         return verdict;
-    return at->position == end ? OK : LENGTH_MISMATCH;
+    if (at->position != end)
+        return LENGTH_MISMATCH;
+    from->position = end;
+    return OK;
 }
 
-/* Judges all records; `index` is the one that the verdict is about, `newest` the newest timestamp up to there. */
-static enum verdict scan_all(struct cursor *at, const struct rules *rules, int record_count, int *index, int64_t *newest)
+/* Holds a well-formed record against the rules of its topic. */
+static inline enum verdict check_rules(const struct rules *rules, const struct facts *facts)
 {
-    enum verdict verdict = OK;
-    *newest = -1;
-    *index = 0;
-    for (int next = 0; next < record_count && verdict == OK; next++) {
-        *index = next;
-        verdict = scan_record(at, rules, (uint32_t)next, newest);
-    }
-    return verdict == OK && at->position != at->size ? BYTES_LEFT_OVER : verdict;
+    if (!facts->has_key && rules->compacted)
+        return NULL_KEY;
+    int64_t timestamp = facts->timestamp;
+    if ((timestamp < rules->timestamp_min || timestamp > rules->timestamp_max) && timestamp != -1)
+        return TIMESTAMP_OUT_OF_RANGE;
+    return OK;
 }
 
-static PyObject *scan_records(PyObject *module, PyObject *args)
-{
-    Py_buffer body;
-    int record_count, index;
-    int64_t newest;
-    long long base_timestamp, timestamp_min, timestamp_max;
+/* The field that comes next in a record of which only a part has come. ENDED waits for the last bytes of the record. */
+enum field_kind { LENGTH, TIMESTAMP, OFFSET_DELTA, KEY, VALUE, HEADER_COUNT, HEADER_KEY, HEADER_VALUE, ENDED };
+
+enum { VIOLATIONS_MAX = 1000, RELEASE_GIL_BYTES = 64 * 1024 };
+
+struct violation {
+    int32_t index;
+    enum verdict verdict;
+};
+
+/* A scan of records that come in windows. Positions count from the start of the records. */
+struct scan {
     struct rules rules;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "y*iLpLL:scan_records", &body, &record_count, &base_timestamp, &rules.compacted,
-                          &timestamp_min, &timestamp_max))
-        return NULL;
-    rules.base_timestamp = base_timestamp;
-    rules.timestamp_min = timestamp_min;
-    rules.timestamp_max = timestamp_max;
+    int32_t record_count;
+    int32_t index; /* of the record that is scanned, or the count after the last */
+    int64_t newest;
+    uint64_t fed;
+    uint64_t position;    /* of the next field; may be beyond what was fed after a length was skipped */
+    enum verdict verdict; /* on the record at `index` */
+    /* The rest is about the record that has come in part. */
+    enum field_kind next;
+    struct facts facts;
+    uint64_t raw; /* the bits so far of a varint, and how many */
+    unsigned shift;
+    uint64_t end;         /* of the record, 0 while its length is not known */
+    uint64_t headers_end; /* the least position at which its headers can end, 0 while their count is not known */
+    uint64_t headers_left;
+    /* Records that are well formed, but break a rule of their topic. */
+    int32_t violation_count;
+    struct violation violations[VIOLATIONS_MAX];
+};
 
-    struct cursor at = {body.buf, (uint64_t)body.len, 0};
-    enum verdict verdict = scan_all(&at, &rules, record_count, &index, &newest);
-    PyBuffer_Release(&body);
-    return Py_BuildValue("(iiL)", (int)verdict, index, (long long)newest);
+/* Reads on with a varint. 0 means that the data ends inside it. */
+static int resume_raw(struct scan *scan, struct cursor *at, unsigned bits, uint64_t *raw)
+{
+    while (at->position < at->size) {
+        uint8_t byte = at->data[at->position++];
+        unsigned shift = scan->shift;
+        if (shift + 7 > bits && byte >> (bits - shift)) {
+            scan->verdict = BAD_VARINT;
+            return 0;
+        }
+        scan->raw |= (uint64_t)(byte & 0x7f) << shift;
+        scan->shift += 7;
+        if (byte < 0x80) {
+            *raw = scan->raw;
+            scan->raw = 0;
+            scan->shift = 0;
+            return 1;
+        }
+    }
+    return 0;
 }
+
+static enum verdict resume_nullable(struct cursor *at, uint64_t raw)
+{
+    if (raw & 1)
+        return raw == 1 ? OK : BAD_FIELD_LENGTH;
+    at->position += raw >> 1;
+    return OK;
+}
+
+/* Takes in the value of one field; `start` is where the data lies in the records. */
+static enum verdict take_field(struct scan *scan, struct cursor *at, uint64_t start, uint64_t raw)
+{
+    switch (scan->next) {
+    case LENGTH:
+        if (raw & 1)
+            return BAD_RECORD_LENGTH;
+        scan->end = start + at->position + (raw >> 1);
+        at->position++; /* the attributes */
+        scan->next = TIMESTAMP;
+        return OK;
+    case TIMESTAMP:
+        scan->next = OFFSET_DELTA;
+        return read_timestamp(&scan->rules, raw, &scan->facts.timestamp);
+    case OFFSET_DELTA:
+        scan->next = KEY;
+        return raw == (uint64_t)(uint32_t)scan->index << 1 ? OK : BAD_OFFSET_DELTA;
+    case KEY:
+        scan->facts.has_key = raw != 1;
+        scan->next = VALUE;
+        return resume_nullable(at, raw);
+    case VALUE:
+        scan->next = HEADER_COUNT;
+        return resume_nullable(at, raw);
+    case HEADER_COUNT:
+        if (raw & 1)
+            return BAD_HEADER_COUNT;
+        scan->headers_left = raw >> 1;
+        scan->headers_end = start + at->position + (raw >> 1);
+        scan->next = scan->headers_left ? HEADER_KEY : ENDED;
+        break;
+    case HEADER_KEY:
+        if (raw == 1)
+            return NULL_HEADER_KEY;
+        scan->next = HEADER_VALUE;
+        return resume_nullable(at, raw);
+    default: {
+        enum verdict verdict = resume_nullable(at, raw);
+        if (verdict)
+            return verdict;
+        scan->next = --scan->headers_left ? HEADER_KEY : ENDED;
+    }
+    }
+    return scan->next == ENDED && start + at->position != scan->end ? LENGTH_MISMATCH : OK;
+}
+
+/* Scans on in a record that the data may cut anywhere. 1 means that all of it has come, and is well formed. */
+static int resume_record(struct scan *scan, struct cursor *at, uint64_t start)
+{
+    uint64_t raw;
+    while (scan->next != ENDED) {
+        if (!resume_raw(scan, at, scan->next == TIMESTAMP ? 64 : 32, &raw))
+            return 0;
+        if ((scan->verdict = take_field(scan, at, start, raw)))
+            return 0;
+    }
+    if (at->position > at->size)
+        return 0;
+    scan->next = LENGTH;
+    scan->end = scan->headers_end = 0;
+    return 1;
+}
+
+/* Notes that a record breaks a rule. Beyond the first thousand nobody needs to know. */
+static void note_violation(struct scan *scan, enum verdict verdict)
+{
+    if (scan->violation_count < VIOLATIONS_MAX)
+        scan->violations[scan->violation_count++] = (struct violation){scan->index, verdict};
+}
+
+/* Scans one record if all of it has come; 0 otherwise, or if it is malformed, which `verdict` says. */
+static inline int scan_next(struct scan *scan, struct cursor *at, uint64_t start)
+{
+    if (scan->next == LENGTH && !scan->shift) {
+        enum verdict verdict = scan_record(at, &scan->rules, (uint32_t)scan->index, &scan->facts);
+        if (verdict == OK)
+            return 1;
+        if (verdict != TRUNCATED && verdict != BAD_RECORD_LENGTH && verdict != BAD_HEADER_COUNT) {
+            scan->verdict = verdict;
+            return 0;
+        }
+        /* The end of the data may be the reason, which need not be the end of the records. */
+    }
+    return resume_record(scan, at, start);
+}
+
+static void scan_window(struct scan *scan, const uint8_t *data, uint64_t size)
+{
+    uint64_t start = scan->fed;
+    scan->fed += size;
+    if (scan->verdict || scan->position > scan->fed)
+        return;
+    struct cursor at = {data, size, scan->position - start};
+    while (scan->index < scan->record_count && scan_next(scan, &at, start)) {
+        enum verdict violation = check_rules(&scan->rules, &scan->facts);
+        if (violation)
+            note_violation(scan, violation);
+        if (scan->facts.timestamp > scan->newest)
+            scan->newest = scan->facts.timestamp;
+        scan->index++;
+    }
+    scan->position = start + at.position;
+}
+
+/* The verdict on all that was fed: the first record that is malformed, as if all records had been there at once. */
+static enum verdict finish_scan(const struct scan *scan, int32_t *index)
+{
+    *index = scan->index;
+    if (scan->index < scan->record_count) {
+        if (scan->end > scan->fed)
+            return BAD_RECORD_LENGTH;
+        if (scan->headers_end > scan->fed)
+            return BAD_HEADER_COUNT;
+        return scan->verdict ? scan->verdict : TRUNCATED;
+    }
+    *index = scan->record_count > 0 ? scan->record_count - 1 : 0;
+    return scan->position == scan->fed ? OK : BYTES_LEFT_OVER;
+}
+
+struct scanner {
+    PyObject_HEAD
+    struct scan scan;
+    int is_busy; /* another thread scans without the GIL */
+};
+
+static int scanner_init(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    struct scan *scan = &((struct scanner *)self)->scan;
+    long long base_timestamp, timestamp_min, timestamp_max;
+    int record_count, compacted;
+    if (keywords && PyDict_Size(keywords)) {
+        PyErr_SetString(PyExc_TypeError, "RecordScanner takes no keyword arguments");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(args, "iLpLL:RecordScanner", &record_count, &base_timestamp, &compacted, &timestamp_min,
+                          &timestamp_max))
+        return -1;
+    memset(scan, 0, sizeof *scan);
+    scan->rules = (struct rules){base_timestamp, timestamp_min, timestamp_max, compacted};
+    scan->record_count = record_count;
+    scan->newest = -1;
+    return 0;
+}
+
+static int begin_use(struct scanner *scanner)
+{
+    if (scanner->is_busy) {
+        PyErr_SetString(PyExc_RuntimeError, "another thread uses this scanner");
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *scanner_feed(PyObject *self, PyObject *window)
+{
+    struct scanner *scanner = (struct scanner *)self;
+    Py_buffer buffer;
+    if (begin_use(scanner) || PyObject_GetBuffer(window, &buffer, PyBUF_SIMPLE))
+        return NULL;
+    if (buffer.len < RELEASE_GIL_BYTES) {
+        scan_window(&scanner->scan, buffer.buf, (uint64_t)buffer.len);
+    } else {
+        scanner->is_busy = 1;
+        Py_BEGIN_ALLOW_THREADS
+        scan_window(&scanner->scan, buffer.buf, (uint64_t)buffer.len);
+        Py_END_ALLOW_THREADS
+        scanner->is_busy = 0;
+    }
+    PyBuffer_Release(&buffer);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *scanner_finish(PyObject *self, PyObject *unused)
+{
+    struct scanner *scanner = (struct scanner *)self;
+    const struct scan *scan = &scanner->scan;
+    int32_t index;
+    (void)unused;
+    if (begin_use(scanner))
+        return NULL;
+    enum verdict verdict = finish_scan(scan, &index);
+    PyObject *violations = PyList_New(scan->violation_count);
+    for (int32_t at = 0; violations && at < scan->violation_count; at++) {
+        PyObject *violation = Py_BuildValue("(ii)", (int)scan->violations[at].index, (int)scan->violations[at].verdict);
+        if (!violation || PyList_SetItem(violations, at, violation)) {
+            Py_DECREF(violations);
+            return NULL;
+        }
+    }
+    return violations ? Py_BuildValue("(iiLN)", (int)verdict, (int)index, (long long)scan->newest, violations) : NULL;
+}
+
+static PyMethodDef scanner_methods[] = {
+    {"feed", scanner_feed, METH_O, "Scan the next window of the records."},
+    {"finish", scanner_finish, METH_NOARGS, "Say what is wrong with them; see scan.py."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot scanner_slots[] = {
+    {Py_tp_doc, (void *)"Judges the plain records of a batch, which come in windows; see scan.py."},
+    {Py_tp_init, (void *)scanner_init},
+    {Py_tp_methods, scanner_methods},
+    {0, NULL},
+};
+
+static PyType_Spec scanner_spec = {
+    "oncelog.protocol.records._native.RecordScanner", sizeof(struct scanner), 0, Py_TPFLAGS_DEFAULT, scanner_slots,
+};
 
 /* -- batch.py ------------------------------------------------------------------------------------------------------ */
 
@@ -332,9 +588,15 @@ static int is_plain_batch(const uint8_t *batch, int64_t size, struct rules *rule
         return 0;
     rules->base_timestamp = int64_from(batch + 27);
     struct cursor at = {batch + HEADER_SIZE, (uint64_t)(size - HEADER_SIZE), 0};
-    int index;
-    int64_t newest;
-    return scan_all(&at, rules, record_count, &index, &newest) == OK && newest == int64_from(batch + 35);
+    struct facts facts;
+    int64_t newest = -1;
+    for (uint32_t index = 0; index < (uint32_t)record_count; index++) {
+        if (scan_record(&at, rules, index, &facts) || check_rules(rules, &facts))
+            return 0;
+        if (facts.timestamp > newest)
+            newest = facts.timestamp;
+    }
+    return at.position == at.size && newest == int64_from(batch + 35);
 }
 
 /* Takes the batch, whether its topic is compacted, and the bounds on timestamps. */
@@ -679,7 +941,6 @@ static PyObject *partition_keys(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    {"scan_records", scan_records, METH_VARARGS, "Judge the plain records of a batch; see scan.py."},
     {"encode_plain_records", encode_plain_records, METH_VARARGS, "Encode records without headers; see batch.py."},
     {"read_plain_batch", read_plain_batch, METH_VARARGS, "Give the header of a faultless plain batch, or None."},
     {"encode_records", encode_records, METH_VARARGS, "Encode rows of columns as records; see columns.py."},
@@ -687,8 +948,20 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static int add_types(PyObject *module)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, &scanner_spec, NULL);
+    if (!type)
+        return -1;
+    int failed = PyModule_AddObjectRef(module, "RecordScanner", type);
+    Py_DECREF(type);
+    return failed;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)add_types}, {0, NULL}};
+
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_native", "C twins and short ways; see the top.", 0, methods, NULL, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_native", "C twins and short ways; see the top.", 0, methods, slots, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__native(void)

@@ -1,16 +1,8 @@
 from oncelog.protocol.primitives import Buffer
 from oncelog.protocol.records.columns import Column
 from oncelog.protocol.records.record import Record
+from oncelog.protocol.records.scan import RecordScanner as RecordScanner
 
-def scan_records(
-    body: bytes | bytearray | memoryview,
-    record_count: int,
-    base_timestamp: int,
-    compacted: bool,
-    timestamp_min: int,
-    timestamp_max: int,
-    /,
-) -> tuple[int, int, int]: ...
 def encode_plain_records(records: list[Record], base_timestamp: int, /) -> bytes | None: ...
 def read_plain_batch(
     batch: memoryview, compacted: bool, timestamp_min: int, timestamp_max: int, /

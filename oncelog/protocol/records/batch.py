@@ -28,9 +28,9 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from oncelog.named_tuple import NamedTuple
-from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.records.checksum import crc32c
-from oncelog.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, Compression, compress, decompress
+from oncelog.protocol.records.compression import Allow, Compression, check_size, compress, compressed, decompressed
 from oncelog.protocol.records.short_ways import encode_plain_records
 from oncelog.protocol.records.varint import encode_varint
 
@@ -235,7 +235,7 @@ def build_batch(
         *(attributes, len(records) - 1, base_timestamp, _max_timestamp(records)),
         *(producer_id, producer_epoch, base_sequence, len(records)),
     )
-    return _seal(head, body)
+    return _seal(bytearray(head) + body)
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None = None) -> bytearray:
@@ -270,11 +270,33 @@ def _max_timestamp(records: Sequence[Record]) -> int:
 
 
 def recompress_batch(
-    batch: memoryview, header: BatchHeader, compression: Compression, level: int | None = None
+    batch: memoryview,
+    header: BatchHeader,
+    compression: Compression,
+    level: int | None = None,
+    *,
+    size_bytes_max: int,
+    allow: Allow = check_size,
 ) -> bytearray:
-    """Build the same batch with its records in another codec; nothing else of its header changes."""
-    plain = decompress(header.compression, batch[HEADER_SIZE : header.size_bytes], DECOMPRESSED_SIZE_BYTES_MAX)
-    return assemble_batch(header._replace(attributes=header.attributes & ~CODEC_MASK | compression), plain, level)
+    """Build the same batch with its records in another codec; nothing else of its header changes.
+
+    KafkaError if the new batch has more than `size_bytes_max`. `allow` is asked while the records are decompressed.
+    """
+    body = batch[HEADER_SIZE : header.size_bytes]
+    plain_size_bytes = 0
+    if compression is Compression.ZSTD:
+        # Its tables are as large as the records need, if it knows that beforehand.
+        plain_size_bytes = sum(map(len, decompressed(header.compression, body, allow)))
+    rebuilt = bytearray(HEADER.pack(*header._replace(attributes=header.attributes & ~CODEC_MASK | compression)))
+    for piece in compressed(compression, decompressed(header.compression, body, allow), plain_size_bytes, level):
+        rebuilt += piece
+        if len(rebuilt) > size_bytes_max:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"recompressed as compression.type demands, the batch has more than {size_bytes_max} bytes "
+                "(max.message.bytes)",
+            )
+    return _seal(rebuilt)
 
 
 def assemble_batch(
@@ -284,13 +306,11 @@ def assemble_batch(
     body = plain_records
     if header.attributes & CODEC_MASK:
         body = compress(header.compression, plain_records, level)
-    return _seal(HEADER.pack(*header), body)
+    return _seal(bytearray(HEADER.pack(*header)) + body)
 
 
-def _seal(head: bytes, body: bytes | bytearray | memoryview) -> bytearray:
-    """The batch of the two, with the right length and CRC."""
-    batch = bytearray(head)
-    batch += body
+def _seal(batch: bytearray) -> bytearray:
+    """Give the batch the length and the CRC that its bytes have."""
     _INT32.pack_into(batch, LENGTH_POSITION, len(batch) - LOG_OVERHEAD)
     _UINT32.pack_into(batch, CRC_POSITION, compute_crc(memoryview(batch)))
     return batch

@@ -11,17 +11,18 @@ from collections.abc import Callable
 Data = bytes | bytearray | memoryview
 
 
-def crc32c(data: Data) -> int:
-    return _compute(data)
+def crc32c(data: Data, before: int = 0) -> int:
+    """`before` is the checksum of what precedes `data`."""
+    return _compute(data, before)
 
 
-def _load(data: Data) -> int:
+def _load(data: Data, before: int) -> int:
     global _compute
     _compute = _extension_function() or _package_function()
-    return _compute(data)
+    return _compute(data, before)
 
 
-def _extension_function() -> Callable[[Data], int] | None:
+def _extension_function() -> Callable[[Data, int], int] | None:
     from importlib.machinery import PathFinder
     from importlib.util import find_spec, module_from_spec
 
@@ -31,14 +32,14 @@ def _extension_function() -> Callable[[Data], int] | None:
         return None
     extension = module_from_spec(spec)
     spec.loader.exec_module(extension)
-    function: Callable[[Data], int] | None = getattr(extension, "crc32c", None)
+    function: Callable[[Data, int], int] | None = getattr(extension, "crc32c", None)
     return function
 
 
-def _package_function() -> Callable[[Data], int]:
+def _package_function() -> Callable[[Data, int], int]:
     from crc32c import crc32c
 
     return crc32c
 
 
-_compute: Callable[[Data], int] = _load
+_compute: Callable[[Data, int], int] = _load

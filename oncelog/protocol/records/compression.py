@@ -5,13 +5,21 @@ The codecs, with their libraries, are loaded with the first batch that needs the
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from oncelog.protocol.errors import ProtocolError
 
+if TYPE_CHECKING:
+    from oncelog.protocol.primitives import Buffer
+
 DECOMPRESSED_SIZE_BYTES_MAX: Final = 104_857_600
 """As large as the largest request: what fits through the socket plain may also come compressed."""
+
+Allow = Callable[[int], None]
+"""Told how many plain bytes a batch has so far, and raises if it must not have more. A decoder that knows how many
+are next asks before it decompresses them."""
 
 
 class Compression(IntEnum):
@@ -24,30 +32,43 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
-def compress(codec: Compression, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
+def compress(codec: Compression, data: Buffer, level: int | None = None) -> bytes:
     """Compress in the framing of Kafka's Java client; `level` is on the codec's scale (snappy has none)."""
+    return b"".join(compressed(codec, (data,), len(data), level))
+
+
+def compressed(
+    codec: Compression, windows: Iterable[Buffer], size_bytes: int, level: int | None = None
+) -> Iterator[Buffer]:
+    """The compressed stream, in pieces, of plain windows that have `size_bytes` together."""
     if codec is Compression.NONE:
-        return bytes(data)
+        yield from windows
+        return
     from oncelog.protocol.records import codecs
 
-    return codecs.compress(codec, data, level)
+    encoder = codecs.encoder(codec, level, size_bytes)
+    for window in windows:
+        yield encoder.compress(window)
+    yield encoder.flush()
 
 
-def decompress(
-    codec: Compression,
-    data: bytes | bytearray | memoryview,
-    size_bytes_max: int = DECOMPRESSED_SIZE_BYTES_MAX,
-) -> memoryview:
-    """Give the plain bytes, or ProtocolError for garbage, a cut-off stream and more than `size_bytes_max`."""
+def decompress(codec: Compression, data: Buffer, size_bytes_max: int = DECOMPRESSED_SIZE_BYTES_MAX) -> Buffer:
+    """The plain bytes, or ProtocolError for garbage, a cut-off stream and more than `size_bytes_max`."""
+    windows = list(decompressed(codec, data, lambda size_bytes: check_size(size_bytes, size_bytes_max)))
+    return windows[0] if len(windows) == 1 else b"".join(windows)
+
+
+def decompressed(codec: Compression, data: Buffer, allow: Allow) -> Iterator[Buffer]:
+    """The plain bytes in windows, as `decompress` gives them at once; some may be empty."""
     view = memoryview(data)
     if codec is Compression.NONE:
-        check_size(len(view), size_bytes_max)
-        return view
+        allow(len(view))
+        return iter((view,))
     from oncelog.protocol.records import codecs
 
-    return codecs.decompress(codec, view, size_bytes_max)
+    return codecs.decompressed_windows(codec, view, allow)
 
 
-def check_size(size_bytes: int, size_bytes_max: int) -> None:
+def check_size(size_bytes: int, size_bytes_max: int = DECOMPRESSED_SIZE_BYTES_MAX) -> None:
     if size_bytes > size_bytes_max:
         raise ProtocolError(f"the records decompress to more than {size_bytes_max} bytes")

@@ -5,6 +5,7 @@ these differences, all on the strict side:
 
 - offset deltas must be 0..n-1 in plain batches too, and lengths consistent in compressed ones too;
 - lengths below -1, timestamps beyond 64 bits and bytes after the batch are refused, not reinterpreted;
+- compressed records are one gzip member, or one frame of lz4 or zstd, with nothing behind it;
 - a batch that cannot be decompressed is INVALID_RECORD: clients resend forever on CORRUPT_MESSAGE;
 - a batch that claims log append time is refused always, where Kafka does so on some paths only.
 
@@ -15,7 +16,6 @@ with its CRC. So does `check_produce_records`, which therefore wants a writable 
 from __future__ import annotations
 
 import struct
-from itertools import islice
 from typing import Final
 
 from oncelog.named_tuple import NamedTuple
@@ -37,14 +37,13 @@ from oncelog.protocol.records.batch import (
     patch_max_timestamp,
     read_header,
 )
-from oncelog.protocol.records.compression import DECOMPRESSED_SIZE_BYTES_MAX, Compression, decompress
-from oncelog.protocol.records.record import iter_records
+from oncelog.protocol.records.compression import Allow, Compression, check_size, decompressed
 from oncelog.protocol.records.short_ways import read_plain_batch
 
 try:
-    from oncelog.protocol.records._native import scan_records
+    from oncelog.protocol.records._native import RecordScanner
 except ImportError:
-    from oncelog.protocol.records.scan import scan_records
+    from oncelog.protocol.records.scan import RecordScanner
 
 _INT32: Final = struct.Struct(">i")
 _LENGTH_MIN: Final = 14
@@ -65,12 +64,6 @@ _REASONS: Final = {
     scan.TIMESTAMP_OUT_OF_RANGE: "its timestamp is outside the range that the topic allows",
 }
 
-_BELOW_TOPIC_RULES: Final = (scan.NULL_KEY, scan.TIMESTAMP_OUT_OF_RANGE)
-"""Verdicts on records that are well formed, but not what their topic takes."""
-
-_LOOKED_THROUGH_MAX: Final = 10_000
-"""A small compressed batch can hold millions of records; of such a one only the first bad record is told."""
-
 
 class BadRecord(NamedTuple):
     position: int
@@ -79,7 +72,7 @@ class BadRecord(NamedTuple):
 
 
 class BadRecordsError(KafkaError):
-    """A well-formed batch with records that their topic does not take, and which (KIP-467)."""
+    """A well-formed batch with records that their topic does not take, and the first thousand of them (KIP-467)."""
 
     def __init__(self, code: ErrorCode, bad: list[BadRecord]) -> None:
         super().__init__(code, f"record {bad[0].position} of the batch: {bad[0].reason}")
@@ -100,12 +93,6 @@ class _Rules(NamedTuple):
     timestamp_min: int = scan.INT64_MIN
     timestamp_max: int = scan.INT64_MAX
 
-    def verdict(self, key: bytes | None, timestamp: int) -> int:
-        if self.compacted and key is None:
-            return scan.NULL_KEY
-        timely = self.timestamp_min <= timestamp <= self.timestamp_max or timestamp == -1
-        return scan.OK if timely else scan.TIMESTAMP_OUT_OF_RANGE
-
 
 def check_produce_records(
     records: bytes | bytearray | memoryview | None,
@@ -115,17 +102,21 @@ def check_produce_records(
     allow_zstd: bool,
     timestamp_ms_min: int = scan.INT64_MIN,
     timestamp_ms_max: int = scan.INT64_MAX,
+    allow: Allow = check_size,
 ) -> BatchHeader:
     """Check one partition's records of a produce request: give the header of their one batch, or KafkaError.
 
     The returned header is what the buffer holds afterwards. The bounds on timestamps are for topics with
-    create time, where each record is held against them.
+    create time, where each record is held against them. `allow` is asked while compressed records are decompressed.
     """
     if records is None:
         raise NoBatchError("there are no records")
     view = memoryview(records)
-    timestamp_ms_min = max(timestamp_ms_min, scan.INT64_MIN)
-    timestamp_ms_max = min(timestamp_ms_max, scan.INT64_MAX)
+    # Twice as fast as max() and min().
+    if timestamp_ms_min < scan.INT64_MIN:
+        timestamp_ms_min = scan.INT64_MIN
+    if timestamp_ms_max > scan.INT64_MAX:
+        timestamp_ms_max = scan.INT64_MAX
     if len(view) <= max_message_bytes:
         fields = read_plain_batch(view, compacted, timestamp_ms_min, timestamp_ms_max)
         if fields is not None:
@@ -146,7 +137,7 @@ def check_produce_records(
         message = f"the batch has CRC {header.crc:#010x}, its bytes give {crc:#010x}"
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, message)
     _check_header(header)
-    newest = _check_body(view, header, _Rules(compacted, timestamp_ms_min, timestamp_ms_max))
+    newest = _check_body(view, header, _Rules(compacted, timestamp_ms_min, timestamp_ms_max), allow)
     if newest != header.max_timestamp:
         return _correct_max_timestamp(view, header, newest)
     return header
@@ -160,7 +151,7 @@ def check_produce_batch(batch: bytes | bytearray | memoryview, *, compacted: boo
     except ProtocolError as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
     _check_codec(header.attributes & CODEC_MASK, allow_zstd=True)
-    _check_body(view, header, _Rules(compacted))
+    _check_body(view, header, _Rules(compacted), check_size)
 
 
 def _invalid(message: str) -> KafkaError:
@@ -216,42 +207,28 @@ def _check_header(header: BatchHeader) -> None:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "clients may not set log append time")
 
 
-def _check_body(view: memoryview, header: BatchHeader, rules: _Rules) -> int:
+def _check_body(view: memoryview, header: BatchHeader, rules: _Rules, allow: Allow) -> int:
     """Check every record; return the newest timestamp."""
     body = view[HEADER_SIZE : header.size_bytes]
-    if header.attributes & CODEC_MASK:
-        try:
-            body = decompress(header.compression, body, DECOMPRESSED_SIZE_BYTES_MAX)
-        except ProtocolError as error:
-            raise _invalid(f"the records cannot be decompressed: {error}") from None
-    verdict, index, newest = scan_records(
-        body,
-        header.record_count,
-        header.base_timestamp,
-        rules.compacted,
-        rules.timestamp_min,
-        rules.timestamp_max,
-    )
-    if verdict == scan.OK:
-        return newest
-    if verdict in _BELOW_TOPIC_RULES:
-        raise _bad_records(view, rules, index, verdict)
-    raise _invalid(f"record {index} of the batch: {_REASONS[verdict]}")
-
-
-def _bad_records(view: memoryview, rules: _Rules, first: int, verdict: int) -> KafkaError:
-    """All records that break a rule; one late timestamp among them decides the code, as in Kafka."""
-    verdicts = {first: verdict}
+    scanner = RecordScanner(header.record_count, header.base_timestamp, *rules)
     try:
-        for index, record in enumerate(islice(iter_records(view), _LOOKED_THROUGH_MAX)):
-            found = rules.verdict(record.key, record.timestamp)
-            if found != scan.OK:
-                verdicts[index] = found
+        for window in decompressed(header.compression, body, allow):
+            scanner.feed(window)
     except ProtocolError as error:
-        return _invalid(f"the records are malformed: {error}")
-    timed = scan.TIMESTAMP_OUT_OF_RANGE in verdicts.values()
+        raise _invalid(f"the records cannot be decompressed: {error}") from None
+    verdict, index, newest, violations = scanner.finish()
+    if verdict != scan.OK:
+        raise _invalid(f"record {index} of the batch: {_REASONS[verdict]}")
+    if violations:
+        raise _bad_records(violations)
+    return newest
+
+
+def _bad_records(violations: list[tuple[int, int]]) -> BadRecordsError:
+    """One late timestamp decides the code, as in Kafka."""
+    timed = any(verdict == scan.TIMESTAMP_OUT_OF_RANGE for _, verdict in violations)
     code = ErrorCode.INVALID_TIMESTAMP if timed else ErrorCode.INVALID_RECORD
-    return BadRecordsError(code, [BadRecord(index, _REASONS[verdicts[index]]) for index in sorted(verdicts)])
+    return BadRecordsError(code, [BadRecord(index, _REASONS[verdict]) for index, verdict in violations])
 
 
 def _correct_max_timestamp(view: memoryview, header: BatchHeader, newest: int) -> BatchHeader:

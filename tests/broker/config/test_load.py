@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from oncelog.broker.config import ConfigError, Setting
-from oncelog.broker.config.load import load_config, setting_name
+from oncelog.broker.config.load import load_config
 
 
 def test_later_sources_win(tmp_path: Path) -> None:
@@ -28,41 +28,6 @@ def test_later_sources_win(tmp_path: Path) -> None:
     assert config.int("log.segment.bytes") == 2097152
     assert config.list("listeners") == ["PLAINTEXT://:1"]
     assert config.static["num.partitions"].source == "environment ONCELOG_NUM_PARTITIONS"
-    assert config.notes == ()
-
-
-@pytest.mark.parametrize(
-    ("variable", "name"),
-    [
-        ("NUM_PARTITIONS", "num.partitions"),
-        ("LISTENER_NAME_CLIENT_PLAIN_SASL_JAAS_CONFIG", "listener.name.client.plain.sasl.jaas.config"),
-        ("A__B", "a_b"),
-        ("A___B", "a-b"),
-        ("SASL__SSL_SCRAM___SHA___256_X", "sasl_ssl.scram-sha-256.x"),
-    ],
-)
-def test_variables_are_named_as_in_kafkas_image(variable: str, name: str) -> None:
-    assert setting_name(variable) == name
-
-
-def test_variables_that_are_no_settings_are_left_alone() -> None:
-    config = load_config(
-        environment={
-            "KAFKA_OPTS": "-X",
-            "KAFKA_HEAP_OPTS": "-Xmx1g",
-            "KAFKA_JMX_PORT": "9999",
-            "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN",
-            "KAFKA_CLUSTER_ID": "x",
-            "CLUSTER_ID": "x",
-            "KAFKA_HOME": "/opt",
-            "KAFKA_BROKER": "localhost:9092",
-            "KAFKA_BOOTSTRAP_SERVERS": "localhost:9092",
-            "KAFKA_SASL_MECHANISM": "PLAIN",
-            "KAFKA_SERVICE_HOST": "10.0.0.1",
-            "KAFKA_PORT_9092_TCP_ADDR": "10.0.0.1",
-        }
-    )
-    assert config.static == {}
     assert config.notes == ()
 
 

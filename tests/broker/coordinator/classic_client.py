@@ -34,7 +34,7 @@ class ClassicClients:
 
     def __init__(self, **settings: Any) -> None:
         self.settings = GroupSettings(**{"initial_rebalance_delay_ms": DELAY_MS, **settings})
-        self.shard = SimulatedShard(lambda: GroupCoordinator(lambda: self.settings))
+        self.shard = SimulatedShard(lambda limit: GroupCoordinator(lambda: self.settings, batch_bytes_max=limit))
         self._ids = count(1)
 
     @property
@@ -66,7 +66,7 @@ class ClassicClients:
             protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols.items()],
         )
         caller = Caller(version, "client", "/127.0.0.1", str(next(self._ids)))
-        return self.shard.run(lambda coordinator, now_ms: coordinator.join(request, caller, now_ms))
+        return self.shard.run(lambda coordinator, now: coordinator.join(request, caller, now))
 
     def new_id(self, **options: Any) -> str:
         reply: JoinGroupResponse = self.join(**options)
@@ -96,7 +96,7 @@ class ClassicClients:
                 for member, data in (assignments or {}).items()
             ],
         )
-        return self.shard.run(lambda coordinator, now_ms: coordinator.sync(request, now_ms))
+        return self.shard.run(lambda coordinator, now: coordinator.sync(request, now))
 
     def heartbeat(
         self, member_id: str, generation: int, *, group_id: str = GROUP, instance_id: str | None = None
@@ -104,14 +104,14 @@ class ClassicClients:
         request = HeartbeatRequest(
             group_id=group_id, generation_id=generation, member_id=member_id, group_instance_id=instance_id
         )
-        reply = self.shard.run(lambda coordinator, now_ms: coordinator.heartbeat(request, now_ms))
+        reply = self.shard.run(lambda coordinator, now: coordinator.heartbeat(request, now))
         return int(reply.error_code)
 
     def leave(self, *members: str | MemberIdentity, group_id: str = GROUP) -> list[int]:
         identities = [
             member if isinstance(member, MemberIdentity) else MemberIdentity(member_id=member) for member in members
         ]
-        reply = self.shard.run(lambda coordinator, now_ms: coordinator.leave(group_id, identities, now_ms))
+        reply = self.shard.run(lambda coordinator, now: coordinator.leave(group_id, identities, now))
         return [int(member.error_code) for member in reply.members]
 
     def commit(
@@ -133,13 +133,11 @@ class ClassicClients:
         ]
         if producer_id >= 0:
             return self.shard.run(
-                lambda coordinator, now_ms: coordinator.commit_transactional_offsets(committer, entries, now_ms),
+                lambda coordinator, now: coordinator.commit_transactional_offsets(committer, entries, now),
                 producer_id,
             )
         return self.shard.run(
-            lambda coordinator, now_ms: coordinator.commit_offsets(
-                committer, entries, now_ms, retention_ms=retention_ms
-            )
+            lambda coordinator, now: coordinator.commit_offsets(committer, entries, now, retention_ms=retention_ms)
         )
 
     def fetch(
@@ -152,8 +150,8 @@ class ClassicClients:
         """Offsets by partition; below -1 the negated error code, -1 where there is none."""
         selection = None if topics is None else [TopicSelection(topic, parts) for topic, parts in topics.items()]
         fetched = self.shard.run(
-            lambda coordinator, now_ms: coordinator.fetch_offsets(
-                Committer(group_id), selection, now_ms, require_stable=require_stable
+            lambda coordinator, now: coordinator.fetch_offsets(
+                Committer(group_id), selection, now, require_stable=require_stable
             )
         )
         return {
@@ -165,7 +163,7 @@ class ClassicClients:
         }
 
     def describe(self, group_id: str = GROUP) -> Any:
-        return self.shard.run(lambda coordinator, now_ms: coordinator.describe_classic(group_id, now_ms))
+        return self.shard.run(lambda coordinator, now: coordinator.describe_classic(group_id, now))
 
     def stable(self, *assignments: bytes, **options: Any) -> list[str]:
         """A stable group with as many dynamic members as assignments; the first leads, the generation is 1."""

@@ -63,7 +63,7 @@ class ConsumerClients:
     def __init__(self, metadata: Metadata, **settings: Any) -> None:
         self.metadata = metadata
         self.settings = GroupSettings(**{"consumer_assignment_interval_ms": 0, **settings})
-        self.shard = SimulatedShard(lambda: GroupCoordinator(lambda: self.settings, metadata))
+        self.shard = SimulatedShard(lambda limit: GroupCoordinator(lambda: self.settings, metadata, limit))
         self._ids = count(1)
 
     @property
@@ -75,7 +75,7 @@ class ConsumerClients:
     def heartbeat(self, member_id: str, epoch: int, *, version: int = 1, **fields: Any) -> Any:
         request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch, **fields)
         caller = Caller(version, "client", "/127.0.0.1", f"new-{next(self._ids)}")
-        return self.shard.run(lambda coordinator, now_ms: coordinator.consumer_heartbeat(request, caller, now_ms))
+        return self.shard.run(lambda coordinator, now: coordinator.consumer_heartbeat(request, caller, now))
 
     def member(self, member_id: str, *topics: str, **fields: Any) -> Client:
         client = Client(self, member_id, topics, fields)
@@ -85,10 +85,10 @@ class ConsumerClients:
     def commit(self, member_id: str, epoch: int, topic: str, *partitions: int, version: int = 9) -> list[int]:
         committer = Committer(GROUP, epoch, member_id, None, version)
         entries = [OffsetEntry(topic, partition, 1, topic_id=topic_id(topic)) for partition in partitions]
-        return self.shard.run(lambda coordinator, now_ms: coordinator.commit_offsets(committer, entries, now_ms))
+        return self.shard.run(lambda coordinator, now: coordinator.commit_offsets(committer, entries, now))
 
     def describe(self) -> Any:
-        return self.shard.run(lambda coordinator, now_ms: coordinator.describe_consumer(GROUP, now_ms))
+        return self.shard.run(lambda coordinator, now: coordinator.describe_consumer(GROUP, now))
 
 
 class Client:

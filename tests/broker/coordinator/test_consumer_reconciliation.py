@@ -171,7 +171,7 @@ class ConsumerGroupLife(RuleBasedStateMachine):
         self.clients.shard.restart()
         assert self._state() == before
         for member in [*self.members.values(), *self.dead]:
-            member.last_heard_ms = self.clients.shard.now_ms
+            member.last_heard_ms = self.clients.shard.steady_ms
 
     # -- what must hold --------------------------------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class ConsumerGroupLife(RuleBasedStateMachine):
             # Fenced: the client gives up everything and starts again.
             member.owned, member.answer, member.epoch, member.full = set(), None, 0, True
             return
-        member.last_heard_ms = self.clients.shard.now_ms
+        member.last_heard_ms = self.clients.shard.steady_ms
         member.full = lost
         if not lost:
             member.epoch = reply.member_epoch

@@ -35,7 +35,7 @@ def test_first_join_gets_an_id_and_makes_the_group(clients: ClassicClients) -> N
     assert clients.join() == refused(ErrorCode.MEMBER_ID_REQUIRED, "client-1")
     (record,) = clients.shard.appended
     assert record.key == GroupMetadataKey(group=GROUP)
-    assert record.value == GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=clients.shard.now_ms)
+    assert record.value == GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=clients.shard.wall_ms)
     assert record.value_version == 3
     assert clients.describe().group_state == "Empty"
 
@@ -65,7 +65,7 @@ def test_one_member_from_join_to_stable(clients: ClassicClients) -> None:
         generation=1,
         protocol="range",
         leader=member_id,
-        current_state_timestamp=clients.shard.now_ms,
+        current_state_timestamp=clients.shard.wall_ms,
         members=[
             MemberMetadata(
                 member_id=member_id,
@@ -276,7 +276,7 @@ def test_last_member_to_go_leaves_an_empty_group(clients: ClassicClients) -> Non
         generation=2,
         protocol=None,
         leader=None,
-        current_state_timestamp=clients.shard.now_ms,
+        current_state_timestamp=clients.shard.wall_ms,
     )
     assert clients.describe().group_state == "Empty"
 
@@ -434,7 +434,7 @@ def test_group_that_does_not_exist_is_dead(clients: ClassicClients) -> None:
 
 def test_only_empty_groups_are_deleted(clients: ClassicClients) -> None:
     def delete(group_id: str) -> None:
-        clients.shard.run(lambda coordinator, now_ms: coordinator.delete_group(group_id, now_ms))
+        clients.shard.run(lambda coordinator, now: coordinator.delete_group(group_id, now))
 
     assert code_of(lambda: delete("nobody")) == ErrorCode.GROUP_ID_NOT_FOUND
     (member,) = clients.stable(b"a")

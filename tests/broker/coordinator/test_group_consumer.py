@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from consumer_client import GROUP, REBALANCE_MS, SESSION_MS, ConsumerClients, Metadata, code_of, topic_id
-from simulated_shard import NOW
+from simulated_shard import WALL_MS
 
 from oncelog.broker.coordinator.consumer.member import ConsumerMember, MemberState
 from oncelog.broker.coordinator.consumer.records import (
@@ -15,7 +15,8 @@ from oncelog.broker.coordinator.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from oncelog.protocol.errors import ErrorCode
+from oncelog.broker.coordinator.regex import MISSING_ENGINE, _log_missing_engine
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.consumer_group_heartbeat import TopicPartitions
 
 T = topic_id("t")
@@ -56,7 +57,7 @@ def test_the_first_member_gets_all_partitions_at_once_and_the_log_has_every_step
         member_record(GROUP, joined),
         group_record(GROUP, 2, clients.group.metadata_hash),
         target_record(GROUP, "a", {T: frozenset(range(4))}),
-        target_epoch_record(GROUP, 2, NOW),
+        target_epoch_record(GROUP, 2, WALL_MS),
         current_record(GROUP, advanced),
     ]
     assert clients.group.state_name == "Stable"
@@ -190,11 +191,15 @@ def test_an_expression_cannot_stall_the_broker(clients: ConsumerClients, metadat
 
 
 def test_without_its_package_a_broker_refuses_expressions(
-    clients: ConsumerClients, monkeypatch: pytest.MonkeyPatch
+    clients: ConsumerClients, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "re2", None)
-    code = code_of(lambda: clients.member("a", subscribed_topic_regex="a"))
-    assert code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    _log_missing_engine.cache_clear()
+    for _ in range(2):
+        with pytest.raises(KafkaError, match="on this broker the package google-re2 is missing") as refused:
+            clients.member("a", subscribed_topic_regex="a")
+        assert refused.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert [line for line in caplog.messages if "pip install google-re2" in line] == [MISSING_ENGINE]
 
 
 def test_most_votes_choose_the_assignor(clients: ConsumerClients) -> None:
@@ -393,7 +398,7 @@ def test_a_commit_that_was_under_way_counts_for_partitions_that_were_kept(client
 
 def test_a_group_without_members_takes_offsets_and_can_be_deleted(clients: ConsumerClients) -> None:
     member = clients.member("a", "t")
-    delete = lambda: clients.shard.run(lambda coordinator, now_ms: coordinator.delete_group(GROUP, now_ms))  # noqa: E731
+    delete = lambda: clients.shard.run(lambda coordinator, now: coordinator.delete_group(GROUP, now))  # noqa: E731
     assert code_of(delete) == ErrorCode.NON_EMPTY_GROUP
     member.leave()
     assert clients.commit("", -1, "t", 0) == [0]

@@ -15,7 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from simulated_shard import Waiting
 
 from oncelog.broker.coordinator.classic.group import ClassicGroup
+from oncelog.broker.coordinator.committed_offsets import TopicOffsets
+from oncelog.broker.coordinator.contract import CoordinatorRecord
+from oncelog.broker.coordinator.record_codec import encode_record
 from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.messages.group_records import GroupMetadataKey
 from oncelog.protocol.messages.join_group import JoinGroupResponse
 
 PARTITION_COUNT = 4
@@ -35,6 +39,9 @@ class Client:
 
     def forget(self) -> None:
         self.member_id = ""
+        self.life = 0
+        """How often the group had been deleted when this client joined it: a group that is made anew begins with
+        generation 1. While a client waits for an answer its group has a member and is not deleted."""
         self.generation = -1
         self.joining: Waiting | None = None
         self.syncing: Waiting | None = None
@@ -46,8 +53,8 @@ class Groups(RuleBasedStateMachine):
         super().__init__()
         self.clients = ClassicClients()
         self.consumers = [Client(index) for index in CLIENTS]
-        self.owners: dict[tuple[str, int, int], str] = {}
-        """Who was given a partition, by group, generation and partition."""
+        self.owners: dict[tuple[str, int, int, int], str] = {}
+        """Who was given a partition, by group, its life, generation and partition."""
         self.committed: dict[tuple[str, int], int] = {}
         self.pending: dict[int, dict[tuple[str, int], int]] = {}
         self.next_offset = 0
@@ -59,6 +66,7 @@ class Groups(RuleBasedStateMachine):
         client = self.consumers[index]
         self._look(client)
         client.syncing = None
+        client.life = self._deletion_count(client.group_id)
         for _ in range(2):
             reply = self.clients.join(client.member_id, group_id=client.group_id, instance_id=client.instance_id)
             self._joined(client, reply)
@@ -204,9 +212,10 @@ class Groups(RuleBasedStateMachine):
 
     @invariant()
     def the_log_has_all_that_must_survive(self) -> None:
-        rebuilt = self.clients.shard.rebuilt()
-        assert _persistent(rebuilt) == _persistent(self.clients.coordinator)
-        for group in self.clients.coordinator._groups:
+        shard = self.clients.shard
+        rebuilt = shard.rebuilt()
+        assert _persistent(rebuilt) == _persistent(shard.coordinator)
+        for group in shard.coordinator._groups:
             if group.state_name in ("Stable", "Empty") and group.protocol_type:
                 assert _generation(rebuilt._groups.get(group.group_id)) == _generation(group)
 
@@ -234,6 +243,11 @@ class Groups(RuleBasedStateMachine):
             reply, client.syncing = client.syncing.reply, None
             self._assigned(client, reply)
 
+    def _deletion_count(self, group_id: str) -> int:
+        """As the log has it: empty groups without offsets are deleted from time to time."""
+        tombstone = encode_record(CoordinatorRecord(GroupMetadataKey(group=group_id), None))
+        return sum((key, value) == tombstone for key, value, _ in self.clients.shard.log)
+
     def _joined(self, client: Client, reply: JoinGroupResponse | Waiting) -> None:
         client.joining = None
         if isinstance(reply, Waiting):
@@ -252,7 +266,8 @@ class Groups(RuleBasedStateMachine):
             self._refused(client, reply.error_code)
             return
         for partition in reply.assignment:
-            owner = self.owners.setdefault((client.group_id, client.generation, partition), _identity(client))
+            place = client.group_id, client.life, client.generation, partition
+            owner = self.owners.setdefault(place, _identity(client))
             assert owner == _identity(client), "two members own a partition in the same generation"
 
     def _refused(self, client: Client, code: int) -> None:
@@ -265,8 +280,21 @@ def _identity(client: Client) -> str:
 
 
 def _persistent(coordinator: Any) -> Any:
+    """Without ages, which start anew from the newest record when a log is loaded."""
     store = coordinator._offsets._store
-    return store._groups, store._pending, store._pending_groups
+    pending = {
+        group: {producer_id: _ageless(topics) for producer_id, topics in transactions.items()}
+        for group, transactions in store._pending.items()
+    }
+    return {group: _ageless(topics) for group, topics in store._groups.items()}, pending, store._pending_groups
+
+
+def _ageless(topics: TopicOffsets) -> Any:
+    return {
+        (topic, partition): offset._replace(committed_ms=0)
+        for topic, partitions in topics.items()
+        for partition, offset in partitions.items()
+    }
 
 
 def _generation(group: ClassicGroup) -> Any:
@@ -276,7 +304,6 @@ def _generation(group: ClassicGroup) -> Any:
         group.protocol_type,
         group.protocol,
         group.leader_id,
-        group.state_timestamp_ms,
         group.static_members,
         group._subscribed_topics,
         {
@@ -296,3 +323,14 @@ def _generation(group: ClassicGroup) -> Any:
 
 Groups.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
 TestGroups = Groups.TestCase
+
+
+def test_the_model_knows_that_a_deleted_group_begins_with_generation_1_again() -> None:
+    model = Groups()
+    for index in (0, 1):
+        model.rebalance({index}, forgetful=False)
+        assert model.consumers[index].generation == 1
+        model.leave(index)
+        while model.clients.coordinator._groups.get("g") is not None:
+            model.time_passes(REBALANCE_MS)
+    assert {place[1] for place in model.owners} == {0, 1}

@@ -39,7 +39,7 @@ def test_commit_of_nobodys_member_makes_a_simple_group(clients: ClassicClients) 
     record = clients.shard.appended[1]
     assert record.key == OffsetCommitKey(group=GROUP, topic="t", partition=1)
     assert record.value == OffsetCommitValue(
-        offset=6, metadata="note", commit_timestamp=clients.shard.now_ms, leader_epoch=-1
+        offset=6, metadata="note", commit_timestamp=clients.shard.wall_ms, leader_epoch=-1
     )
     assert record.value_version == 4
     assert clients.fetch() == {("t", 0): 5, ("t", 1): 6}
@@ -51,7 +51,7 @@ def test_commit_with_a_retention_keeps_it_in_the_old_format(clients: ClassicClie
     clients.commit({("t", 0): 5}, version=4, retention_ms=1000)
     (record,) = clients.shard.appended
     assert record.value_version == 1
-    assert record.value.expire_timestamp == clients.shard.now_ms + 1000
+    assert record.value.expire_timestamp == clients.shard.wall_ms + 1000
 
 
 def test_commit_of_members(clients: ClassicClients) -> None:
@@ -98,14 +98,13 @@ def test_nothing_to_commit_is_no_mistake(clients: ClassicClients) -> None:
 
 def test_offsets_of_an_earlier_topic_of_the_name_are_not_found_by_id(clients: ClassicClients) -> None:
     value = OffsetCommitValue(offset=5, topic_id=b"1" * 16)
-    clients.coordinator._offsets._replay(OffsetCommitKey(group=GROUP, topic="t"), value, ReplayContext(0))
+    context = ReplayContext(0, clients.shard.now)
+    clients.coordinator._offsets._replay(OffsetCommitKey(group=GROUP, topic="t"), value, context)
 
     def fetch(topic_id: bytes) -> bool:
         selection = [TopicSelection("t", [0], topic_id)]
         (topic,) = clients.shard.run(
-            lambda coordinator, now_ms: coordinator.fetch_offsets(
-                Committer(GROUP), selection, now_ms, require_stable=False
-            )
+            lambda coordinator, now: coordinator.fetch_offsets(Committer(GROUP), selection, now, require_stable=False)
         )
         return topic.offsets[0].committed is not None
 
@@ -180,7 +179,7 @@ def test_producer_of_a_former_member_is_fenced(clients: ClassicClients) -> None:
 
 def delete(clients: ClassicClients, *partitions: tuple[str, int]) -> list[ErrorCode]:
     codes: list[ErrorCode] = clients.shard.run(
-        lambda coordinator, now_ms: coordinator.delete_offsets(GROUP, partitions, now_ms)
+        lambda coordinator, now: coordinator.delete_offsets(GROUP, partitions, now)
     )
     return codes
 
@@ -218,7 +217,7 @@ def test_pending_offsets_are_deleted_too(clients: ClassicClients) -> None:
 def test_offsets_go_with_their_topic(clients: ClassicClients) -> None:
     clients.commit({("t", 0): 1, ("t", 1): 1, ("u", 0): 2})
     clients.commit({("t", 0): 1}, group_id="other")
-    clients.shard.run(lambda coordinator, now_ms: coordinator.topics_deleted(frozenset({"t"}), now_ms))
+    clients.shard.run(lambda coordinator, now: coordinator.topics_deleted(frozenset({"t"}), now))
     assert len(clients.shard.appended) == 3
     clients.shard.restart()
     assert clients.fetch() == {("u", 0): 2}
@@ -229,7 +228,7 @@ def test_offsets_of_topics_that_do_not_exist_any_more_are_found(clients: Classic
     clients.commit({("t", 0): 1, ("u", 0): 2, ("u", 1): 3})
     clients.commit({("gone", 0): 1}, producer_id=7)
     ids = {"t": b"i" * 16}
-    count = clients.shard.run(lambda coordinator, now_ms: coordinator.forget_missing_topics(ids, now_ms))
+    count = clients.shard.run(lambda coordinator, now: coordinator.forget_missing_topics(ids, now))
     assert count == 3
     clients.shard.end_transaction(7, committed=True)
     assert clients.fetch() == {("t", 0): 1}

@@ -16,6 +16,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 PID = 1000
 FENCED = ErrorCode.PRODUCER_FENCED
 INVALID = ErrorCode.INVALID_TXN_STATE
+CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
 ABORTABLE = ErrorCode.TRANSACTION_ABORTABLE
 UNMAPPED = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 DECIDE, WAIT, REPEAT = Verdict.DECIDE, Verdict.WAIT, Verdict.REPEAT
@@ -81,6 +82,34 @@ def test_version_2(state: State) -> None:
     assert (judged(state, 2, 5, True), judged(state, 2, 5, False)) == VERSION_2_PRESENT[state]
     assert (judged(state, 2, 4, True), judged(state, 2, 4, False)) == VERSION_2_FORMER[state]
     assert judged(state, 2, 3, True) == judged(state, 2, 6, False) == FENCED
+
+
+BY_VERSION_0_AFTER_VERSION_2: dict[State, tuple[Expected, Expected]] = {
+    State.COMPLETE_COMMIT: (REPEAT, INVALID),
+    State.COMPLETE_ABORT: (INVALID, REPEAT),
+}
+BY_VERSION_2_AFTER_VERSION_0: dict[State, tuple[Expected, Expected]] = {
+    State.PREPARE_COMMIT: (CONCURRENT, CONCURRENT),
+    State.PREPARE_ABORT: (CONCURRENT, CONCURRENT),
+    State.COMPLETE_COMMIT: (INVALID, DECIDE),
+    State.COMPLETE_ABORT: (INVALID, DECIDE),
+}
+
+
+@pytest.mark.parametrize("state", BY_VERSION_0_AFTER_VERSION_2)
+def test_version_0_for_what_version_2_has_ended(state: State) -> None:
+    """The epoch before names the transaction that has ended. With the present one, it looks like a retry of it."""
+    for epoch in (4, 5):
+        judged_here = partial(judged, state, 0, epoch, logged=2)
+        assert (judged_here(True), judged_here(False)) == BY_VERSION_0_AFTER_VERSION_2[state]
+
+
+@pytest.mark.parametrize("state", BY_VERSION_2_AFTER_VERSION_0)
+def test_version_2_for_what_version_0_has_ended(state: State) -> None:
+    """It is never told that its transaction is over, and to go on with the same epoch: it would begin that with
+    sequence 0, which the partitions have seen, so that they would take its next records for retries."""
+    judged_here = partial(judged, state, 2, 5, logged=0)
+    assert (judged_here(True), judged_here(False)) == BY_VERSION_2_AFTER_VERSION_0[state]
 
 
 @pytest.mark.parametrize("version", [0, 2])

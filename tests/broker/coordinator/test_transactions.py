@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from simulated_shard import NOW
+from simulated_shard import STEADY_MS, WALL_MS
 from transaction_client import FIRST_PRODUCER_ID, T0, T1, TIMEOUT_MS, TransactionClients, code_of, refusal
 
 from oncelog.broker.coordinator.contract import CoordinatorRecord
@@ -36,7 +36,7 @@ def test_first_init_gives_a_fresh_id_and_writes_it_down(clients: TransactionClie
                 transaction_timeout_ms=TIMEOUT_MS,
                 transaction_status=State.EMPTY,
                 transaction_partitions=None,
-                transaction_last_update_timestamp_ms=NOW,
+                transaction_last_update_timestamp_ms=WALL_MS,
                 transaction_start_timestamp_ms=-1,
             ),
             1,
@@ -146,15 +146,15 @@ def test_first_partitions_begin_the_transaction_and_its_clock(clients: Transacti
         transaction_timeout_ms=TIMEOUT_MS,
         transaction_status=State.ONGOING,
         transaction_partitions=[PartitionsSchema(topic="t", partition_ids=[0])],
-        transaction_last_update_timestamp_ms=NOW + 500,
-        transaction_start_timestamp_ms=NOW + 500,
+        transaction_last_update_timestamp_ms=WALL_MS + 500,
+        transaction_start_timestamp_ms=WALL_MS + 500,
         client_transaction_version=0,
     )
     clients.advance(100)
     clients.add(producer, T1)
     assert clients.state().partitions == {T0, T1}
-    assert clients.state().started_ms == NOW + 500
-    assert clients.timers["timeout", "x"] == NOW + 500 + TIMEOUT_MS
+    assert clients.state().started_ms == WALL_MS + 500
+    assert clients.timers["timeout", "x"] == STEADY_MS + 500 + TIMEOUT_MS
 
 
 def test_partitions_that_are_in_already_write_nothing(clients: TransactionClients) -> None:
@@ -339,9 +339,9 @@ def test_a_restart_rebuilds_exactly_what_was_there(clients: TransactionClients) 
 
 def test_after_a_restart_the_clock_of_an_open_transaction_goes_on(clients: TransactionClients) -> None:
     clients.add(clients.init())
-    clients.advance(TIMEOUT_MS - 10)
+    clients.advance(TIMEOUT_MS // 2)
     clients.restart()
-    clients.advance(9)
+    clients.advance(TIMEOUT_MS // 2 - 1)
     assert clients.state().state == State.ONGOING
     clients.advance(1)
     assert clients.state().state == State.PREPARE_ABORT
@@ -349,7 +349,7 @@ def test_after_a_restart_the_clock_of_an_open_transaction_goes_on(clients: Trans
 
 def test_a_clock_that_was_set_back_does_not_lengthen_the_timeout(clients: TransactionClients) -> None:
     clients.add(clients.init())
-    clients.now_ms -= 10 * HOUR_MS
+    clients.set_wall_clock(-10 * HOUR_MS)
     clients.restart()
     clients.advance(TIMEOUT_MS)
     assert clients.state().state == State.PREPARE_ABORT

@@ -30,7 +30,7 @@ class TransactionClients(SimulatedShard):
     def __init__(self, settings: TransactionSettings | None = None) -> None:
         self.effects: list[WriteMarkers] = []
         self.producer_ids = count(FIRST_PRODUCER_ID)
-        super().__init__(lambda: TransactionCoordinator(settings or TransactionSettings()))
+        super().__init__(lambda limit: TransactionCoordinator(settings or TransactionSettings(), None, limit))
 
     def state(self, transactional_id: str = "x") -> Transaction:
         transaction: Transaction = self.coordinator.describe(transactional_id)
@@ -56,9 +56,7 @@ class TransactionClients(SimulatedShard):
         connection: int = 0,
     ) -> Any:
         request = InitRequest(transactional_id, timeout_ms, expected, connection)
-        return self._with_producer_id(
-            lambda coordinator, now_ms, fresh: coordinator.init_producer_id(request, now_ms, fresh)
-        )
+        return self._with_producer_id(lambda coordinator, now, fresh: coordinator.init_producer_id(request, now, fresh))
 
     def add(
         self,
@@ -69,11 +67,11 @@ class TransactionClients(SimulatedShard):
         transactional_id: str = "x",
     ) -> Any:
         return self.run(
-            lambda coordinator, now_ms: coordinator.add_partitions(
+            lambda coordinator, now: coordinator.add_partitions(
                 transactional_id,
                 producer,
                 frozenset(partitions or (T0,)),
-                now_ms,
+                now,
                 client_version=version,
                 connection=connection,
             )
@@ -89,7 +87,7 @@ class TransactionClients(SimulatedShard):
         transactional_id: str = "x",
     ) -> Any:
         request = EndRequest(transactional_id, producer, commit, version, connection)
-        return self._with_producer_id(lambda coordinator, now_ms, fresh: coordinator.end(request, now_ms, fresh))
+        return self._with_producer_id(lambda coordinator, now, fresh: coordinator.end(request, now, fresh))
 
     def commit(self, producer: ProducerIdentity, **options: Any) -> Any:
         return self.end(producer, commit=True, **options)
@@ -117,7 +115,7 @@ class TransactionClients(SimulatedShard):
 
     def markers_written(self, effect: WriteMarkers) -> None:
         self._with_producer_id(
-            lambda coordinator, now_ms, fresh: coordinator.markers_written(effect, now_ms, fresh), keep_appended=True
+            lambda coordinator, now, fresh: coordinator.markers_written(effect, now, fresh), keep_appended=True
         )
 
     def restart(self) -> None:
@@ -138,7 +136,7 @@ class TransactionClients(SimulatedShard):
         while True:
             appended = self.appended if keep_appended else []
             try:
-                reply = self.run(lambda coordinator, now_ms, fresh=fresh: operation(coordinator, now_ms, fresh))
+                reply = self.run(lambda coordinator, now, fresh=fresh: operation(coordinator, now, fresh))
             except NeedsProducerId:
                 assert fresh is None, "asked for an id twice"
                 fresh = next(self.producer_ids)

@@ -12,6 +12,7 @@ from oncelog.broker.log.compaction import plan_cleaning
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.offset_map import ENTRY_BYTES, OffsetMap
 from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.steps import run
 from oncelog.protocol.records.batch import build_batch, read_header
 from oncelog.protocol.records.compression import Compression
 from oncelog.protocol.records.control import ControlType, decode_control_key
@@ -91,7 +92,7 @@ class CompactedLog:
         """One round of the cleaner, if the log is dirty; its map takes about `keys_max` keys."""
         self.settle()
         key = ("t", 0)
-        plan = plan_cleaning(self.log, self.manager.cleaner_offsets.get(key), self.now_ms)
+        plan = run(plan_cleaning(self.log, self.manager.cleaner_offsets.get(key), self.now_ms))
         if plan is None:
             return False
         offset_map = OffsetMap(keys_max * ENTRY_BYTES, 1.0)

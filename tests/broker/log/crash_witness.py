@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from log_helpers import NOW, TOPIC_ID, History, append, batch_of, flush_ahead, open_manager, read_all
 from simulated_disk import SimulatedDisk
 
+from oncelog.broker.log import large_snapshots, segment_swap
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.removal import delete_segments_before
+from oncelog.broker.log.steps import Steps
+from oncelog.broker.log.txn_index import AbortedTxn
 from oncelog.protocol.records.batch import iter_headers, read_header
 
 
@@ -18,6 +23,7 @@ class Witness:
     def __init__(self, disk: SimulatedDisk) -> None:
         self.disk = disk
         self.manager = open_manager(disk)
+        self.is_running = True
         self.log = self.manager.create("t", 0, TOPIC_ID, now_ms=NOW)
         self.history = History()
         self.required_end = 0
@@ -51,6 +57,13 @@ class Witness:
         assert bytes(batch) == bytes(copy)
         if producer_id >= 0:
             self.sequences[producer_id] = sequence + header.last_offset_delta + 1
+
+    def append_idempotent(self, producer_id: int, rng: random.Random) -> None:
+        """The next batch of a producer, in its transaction if it has one, else perhaps in a new one."""
+        entry = self.log.producers.entries.get(producer_id)
+        self.sequences[producer_id] = entry.last_sequence + 1 if entry else 0
+        in_transaction = entry is not None and entry.txn_first_offset >= 0
+        self.append(rng.randint(1, 3), producer_id=producer_id, transactional=in_transaction or rng.random() < 0.5)
 
     def mark(self, producer_id: int, *, commit: bool) -> None:
         self.history_of_marker(producer_id, commit)
@@ -102,29 +115,62 @@ class Witness:
 
     def restart(self) -> None:
         end = self.log.end_offset
-        self.manager.close(broker_epoch=3)
-        self.required_end = end
+        self.stop(broker_epoch=3)
+        if self.disk.exists("/data/.kafka_cleanshutdown"):
+            self.required_end = end
         self.disk.locked.clear()
         self.manager = open_manager(self.disk)
+        self.is_running = True
         log = self.manager.get("t", 0, now_ms=NOW)
         assert log is not None
         self.log = log
         log.update_high_watermark(end)
 
+    def stop(self, broker_epoch: int = -1) -> None:
+        if self.is_running:
+            self.is_running = False
+            self.manager.close(broker_epoch=broker_epoch)
+
     def delete_records(self, offset: int) -> None:
         self.start_max = offset
         self.log.delete_records_before(offset)
 
-    def delete_segments(self, offset: int) -> None:
+    def delete_segments(self, offset: int, rng: random.Random | None = None) -> None:
         self.start_max = max(self.start_max, offset)
-        self.log.delete_segments_before(offset, now_ms=NOW)
+        self._run_beside(delete_segments_before(self.log, offset, NOW), rng)
+
+    def write_large_snapshot(self, rng: random.Random | None = None) -> None:
+        self._run_beside(large_snapshots.write(self.log), rng)
+
+    def _run_beside(self, steps: Steps[Any], rng: random.Random | None) -> None:
+        """Does what is written in steps while the log goes on."""
+        for step in steps:
+            self._maybe_go_on(rng)
+            if step is not None:
+                step()
+            self._maybe_go_on(rng)
+
+    def _maybe_go_on(self, rng: random.Random | None) -> None:
+        if rng is None:
+            return
+        kind = rng.choice(["append", "idempotent", "idempotent", "roll", "flush", "checkpoint", "", "", ""])
+        if kind == "append":
+            self.append(2)
+        elif kind == "idempotent":
+            self.append_idempotent(rng.randint(1, 3), rng)
+        elif kind == "roll":
+            self.log.roll(now_ms=NOW)
+        elif kind == "flush":
+            self.flush()
+        elif kind == "checkpoint":
+            self.manager.write_checkpoints()
 
     def truncate(self, offset: int) -> None:
         self.required_end = min(self.required_end, offset)
         self.manager.truncate_to(self.log, offset, now_ms=NOW)
         self.history.truncate(offset)
 
-    def clean(self) -> None:
+    def clean(self, rng: random.Random | None = None) -> None:
         """Keeps every other batch of all closed segments but the newest, in one segment."""
         old = self.log.closed_segments()[:-1]
         cleaned = self.log.create_cleaned_segment(old[0].base_offset)
@@ -135,10 +181,12 @@ class Witness:
             else:
                 self.optional.add(header.base_offset)
         for segment in old:
-            for txn in segment.aborted:
+            aborted: list[AbortedTxn] = []
+            segment.collect_aborted(0, self.log.end_offset, aborted)
+            for txn in aborted:
                 cleaned.add_aborted(txn)
         cleaned.finish()
-        self.log.replace_segments(old, cleaned, now_ms=NOW)
+        self._run_beside(segment_swap.replace(self.log, old, cleaned, NOW), rng)
         self.log.maybe_remove_files(NOW)
 
     def _batches_of(self, segments):  # type: ignore[no-untyped-def]
@@ -160,7 +208,35 @@ class Witness:
         self._check_content(log)
         self.history.check_state(log)
         assert log.flushed_offset == log.end_offset
+        self._check_durable(disk, log)
         self._go_on(manager, log)
+
+    def resume(self, disk: SimulatedDisk) -> None:
+        """The next start, on what is left. What it finds is promised from then on."""
+        self.disk = disk
+        self.manager = open_manager(disk)
+        assert not self.manager.failures
+        assert self.required_end == 0 or ("t", 0) in self.manager.partitions()
+        self.is_running = True
+        self.log = log = self.manager.create("t", 0, TOPIC_ID, now_ms=NOW)
+        self._check_content(log)
+        self.history.check_state(log)
+        self.required_end = log.end_offset
+        self.start_min = min(self.start_min, log.log_start_offset)
+
+    def _check_durable(self, disk: SimulatedDisk, log: PartitionLog) -> None:
+        """What a log gives as flushed is still there after a power cut."""
+        manager = open_manager(disk.after_power_cut(disk.rng))
+        assert not manager.failures
+        again = manager.get("t", 0, now_ms=NOW)
+        if again is None:
+            assert log.end_offset == 0
+            return
+        # Batches that were truncated before the crash may be there again.
+        batches = read_all(log)
+        assert read_all(again)[: len(batches)] == batches
+        if again.end_offset == log.end_offset:
+            self.history.check_state(again)
 
     def _check_content(self, log: PartitionLog) -> None:
         assert self.start_min <= log.log_start_offset <= self.start_max
@@ -195,10 +271,15 @@ class Witness:
         assert append(log, batch).first_offset == end
         self.history.add(batch)
         log.flush()
+        disk = manager.disk
+        assert isinstance(disk, SimulatedDisk)
+        self._check_durable(disk, log)
+        expected = read_all(log)
         manager.close()
-        again = open_manager(manager.disk.after_kill())  # type: ignore[attr-defined]
-        assert again.previous_broker_epoch == -1
-        log = again.get("t", 0, now_ms=NOW)  # type: ignore[assignment]
-        assert log.end_offset == end + 2
-        assert read_all(log, end) == [bytes(batch)]
-        self.history.check_state(log)
+        for left in (disk.after_kill(), disk.after_power_cut(disk.rng)):
+            again = open_manager(left)
+            assert again.previous_broker_epoch == -1
+            log = again.get("t", 0, now_ms=NOW)  # type: ignore[assignment]
+            assert log.end_offset == end + 2
+            assert read_all(log) == expected
+            self.history.check_state(log)

@@ -12,7 +12,9 @@ from compaction_helpers import CompactedLog
 from log_helpers import CONFIG
 
 from oncelog.broker.log.log_config import LogConfig
-from oncelog.broker.log.retention import apply_retention
+from oncelog.broker.log.retention import retain
+from oncelog.broker.log.steps import run
+from oncelog.broker.log.txn_index import AbortedTxn
 from oncelog.protocol.records.batch import build_batch, iter_headers, read_header
 from oncelog.protocol.records.control import ControlType, decode_control_key
 from oncelog.protocol.records.record import Record, iter_records
@@ -105,7 +107,7 @@ class IsolationModel:
 
     def retain(self, wait_ms: int) -> None:
         self.log.now_ms += wait_ms
-        apply_retention(self.log.log, self.log.now_ms)
+        run(retain(self.log.log, self.log.now_ms))
         self.log.log.maybe_remove_files(self.log.now_ms)
 
     def delete(self, part: float) -> None:
@@ -171,12 +173,16 @@ class IsolationModel:
         log = self.log.log
         seen = []
         while offset < end:
-            found = log.read(offset, size_bytes_max=size_bytes_max, end_offset=end)
-            aborted = log.aborted_transactions(offset, found.next_offset) if committed else []
+            aborted: list[AbortedTxn] = []
+            if committed:
+                found, aborted = log.locate_committed(offset, size_bytes_max=size_bytes_max, end_offset=end)
+            else:
+                found = log.locate(offset, size_bytes_max=size_bytes_max, end_offset=end)
+            records = found.stored().read() if found.size_bytes else b""
             assert [txn.first_offset for txn in aborted] == sorted(txn.first_offset for txn in aborted)
             aborted_ids: set[int] = set()
-            for position, header in iter_headers(found.records):
-                batch = found.records[position : position + header.size_bytes]
+            for position, header in iter_headers(records):
+                batch = records[position : position + header.size_bytes]
                 while aborted and aborted[0].first_offset <= header.last_offset:
                     aborted_ids.add(aborted.pop(0).producer_id)
                 if header.is_control:

@@ -2,7 +2,8 @@
 
 Every call that changes something has a number. The disk can be told to crash at one of them, or to fail
 there with an errno. After a crash it makes the disk that the next process would find: `after_kill` keeps
-everything that was written, `after_power_cut` keeps what was synced and some of the rest.
+everything that was written, `after_power_cut` keeps what was synced and some of the rest. What a failed sync leaves
+is at `File`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import copy
 import errno
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from mmap import mmap
 
 from oncelog.broker.log.disk import Disk
 
@@ -23,20 +25,75 @@ class SimulatedCrash(BaseException):
 
 
 class File:
-    """Content, and the writes since the last sync."""
+    """What the page cache holds of a file, what the device holds, and the changes that were not written back yet.
+
+    A write-back that fails does to a file what Linux does: the pages stay readable and count as clean, so the next
+    sync has nothing to write and succeeds. A block that was new when its write failed is worse off. ext4 takes it for
+    written, so later writes to the same cached page succeed, too, but the block reads as zeros after a power cut.
+    """
 
     def __init__(self) -> None:
         self.data = bytearray()
-        self.durable = b""
+        self.durable = bytearray()
         self.pending: list[tuple[str, int, bytes]] = []
+        self.written: set[int] = set()
+        """Blocks that were written to the device once."""
+        self.lost: set[int] = set()
+        """Blocks of which nothing reaches the device until the page cache forgets them."""
 
     def apply(self, kind: str, position: int, data: bytes) -> None:
         apply_change(self.data, kind, position, data)
         self.pending.append((kind, position, data))
+        if kind == "truncate":
+            self.lost = {block for block in self.lost if block * BLOCK_BYTES < position}
+            self.written = {block for block in self.written if block * BLOCK_BYTES < position}
 
     def sync(self) -> None:
-        self.durable = bytes(self.data)
+        self.durable, dirty = self._write_back(set())
+        self.written |= dirty - self.lost
         self.pending.clear()
+
+    def fail_sync(self, rng: random.Random) -> None:
+        """Some of the dirty blocks do not reach the device. All of them are clean from now on."""
+        _, dirty = self._write_back(set())
+        failed = {block for block in dirty if rng.random() < 0.7} or dirty
+        self.durable, _ = self._write_back(failed)
+        self.written |= dirty - failed - self.lost
+        self.lost |= failed - self.written
+        self.pending.clear()
+
+    def read_device(self) -> bytearray:
+        """What a read past the page cache finds; it has dirty pages written back first."""
+        return self._write_back(set())[0]
+
+    def _write_back(self, failed: set[int]) -> tuple[bytearray, set[int]]:
+        """What the device holds if all dirty blocks but the failed ones are written, and which were dirty."""
+        durable = bytearray(self.durable)
+        dirty: set[int] = set()
+        for kind, position, content in self.pending:
+            if kind == "truncate":
+                apply_change(durable, kind, position, b"")
+                dirty = {block for block in dirty if block * BLOCK_BYTES < position}
+                if position % BLOCK_BYTES:
+                    dirty.add(position // BLOCK_BYTES)
+            else:
+                dirty.update(range(position // BLOCK_BYTES, -(-(position + len(content)) // BLOCK_BYTES)))
+        apply_change(durable, "truncate", len(self.data), b"")
+        for block in dirty - failed - self.lost:
+            part = slice(block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES)
+            durable[part] = self.data[part]
+        return durable, dirty
+
+    def evict(self, rng: random.Random) -> None:
+        """The page cache forgets some clean pages; the next reader has them from the device."""
+        self.drop([block for block in range(-(-len(self.data) // BLOCK_BYTES)) if rng.random() < 0.5])
+
+    def drop(self, blocks: Iterable[int]) -> None:
+        on_device, dirty = self._write_back(set())
+        for block in set(blocks) - dirty:
+            part = slice(block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES)
+            self.data[part] = on_device[part]
+            self.lost.discard(block)
 
     def cut_power(self, rng: random.Random) -> None:
         """Some prefix of the writes survives; of the last one perhaps a part, and a block may be zeros."""
@@ -50,8 +107,14 @@ class File:
                 hole = content[start : start + BLOCK_BYTES]
                 content = content[:start] + bytes(len(hole)) + content[start + len(hole) :]
             apply_change(data, kind, position, content)
+        for block in self.lost:
+            part = slice(block * BLOCK_BYTES, min((block + 1) * BLOCK_BYTES, len(data)))
+            data[part] = bytes(len(data[part]))
         self.data = data
-        self.sync()
+        self.durable = bytearray(data)
+        self.pending.clear()
+        self.written = set(range(-(-len(data) // BLOCK_BYTES)))
+        self.lost = set()
 
 
 def apply_change(data: bytearray, kind: str, position: int, content: bytes) -> None:
@@ -114,13 +177,16 @@ class SimulatedDisk(Disk):
             if code:
                 raise OSError(code, os.strerror(code))
 
-    def after_kill(self) -> SimulatedDisk:
-        """The machine goes on; what was not synced is still only in the page cache."""
+    def after_kill(self, evict: random.Random | None = None) -> SimulatedDisk:
+        """The machine goes on; what was not synced is still only in the page cache, of which some may be evicted."""
         disk = SimulatedDisk()
         # One deep copy, so that names in both views still share their files.
         disk.names, disk.durable_names, disk.pending_names = copy.deepcopy(
             (self.names, self.durable_names, self.pending_names)
         )
+        if evict is not None:
+            for file in disk.files():
+                file.evict(evict)
         return disk
 
     def after_power_cut(self, rng: random.Random) -> SimulatedDisk:
@@ -136,9 +202,12 @@ class SimulatedDisk(Disk):
             if path == "/" or os.path.dirname(path) in disk.durable_names
         }
         disk.durable_names = dict(disk.names)
-        for file in {id(file): file for file in disk.names.values() if file is not None}.values():
+        for file in disk.files():
             file.cut_power(rng)
         return disk
+
+    def files(self) -> list[File]:
+        return list({id(file): file for file in self.names.values() if file is not None}.values())
 
     def _change_name(self, directory: str, change: Callable[[Names], None]) -> None:
         change(self.names)
@@ -172,6 +241,19 @@ class SimulatedDisk(Disk):
         self._maybe_fail("pread")
         return bytes(self.descriptors[fd].data[position : position + size_bytes])
 
+    def open_direct(self, path: str) -> int:
+        self._maybe_fail("open_direct")
+        return self.open(path)
+
+    def pread_direct(self, fd: int, buffer: mmap, position: int) -> int:
+        self._maybe_fail("pread_direct")
+        found = self.descriptors[fd].read_device()[position : position + len(buffer)]
+        buffer[: len(found)] = bytes(found)
+        return len(found)
+
+    def drop_cache(self, fd: int, position: int) -> None:
+        self.descriptors[fd].drop(range(position // BLOCK_BYTES, len(self.descriptors[fd].data) // BLOCK_BYTES + 1))
+
     def sendfile(self, socket_fd: int, fd: int, position: int, size_bytes: int) -> int:
         return os.write(socket_fd, self.pread(fd, size_bytes, position))
 
@@ -199,7 +281,11 @@ class SimulatedDisk(Disk):
             self.descriptors[fd].apply("truncate", size_bytes, b"")
 
     def fdatasync(self, fd: int) -> None:
-        self._step("fdatasync")
+        try:
+            self._step("fdatasync")
+        except OSError:
+            self.descriptors[fd].fail_sync(self.rng)
+            raise
         self.descriptors[fd].sync()
 
     def fsync_dir(self, path: str) -> None:
@@ -242,6 +328,9 @@ class SimulatedDisk(Disk):
 
     def size_bytes(self, fd: int) -> int:
         return len(self.descriptors[fd].data)
+
+    def copy_mode(self, source: int, target: int) -> None:
+        pass
 
     def modified_ms(self, path: str) -> int:
         return self.file_time_ms

@@ -75,10 +75,25 @@ def test_the_clean_mark_is_taken_once_and_for_all() -> None:
     assert checkpoints.take_clean_shutdown(disk, "/d") == -1
 
 
+def test_a_clean_mark_does_not_come_back_if_the_start_that_took_it_was_killed() -> None:
+    disk = make_disk()
+    checkpoints.write_clean_shutdown(disk, "/d", 42)
+    disk.crash_at = len(disk.calls) + 2
+    with pytest.raises(SimulatedCrash):
+        checkpoints.take_clean_shutdown(disk, "/d")
+    disk = disk.after_kill()
+    assert checkpoints.take_clean_shutdown(disk, "/d") is None
+    for seed in range(10):
+        cut = disk.after_power_cut(random.Random(seed))
+        assert checkpoints.take_clean_shutdown(cut, "/d") is None
+
+
 def test_meta_properties() -> None:
     disk = make_disk()
-    assert checkpoints.read_meta_properties(disk, "/d") == {}
+    assert checkpoints.read_meta_properties(disk, "/d") is None
     checkpoints.write_meta_properties(disk, "/d", {"cluster.id": "abc=", "node.id": "1"})
+    # As java.util.Properties writes it.
+    assert disk.read_file("/d/meta.properties") == b"#\nversion=1\ncluster.id=abc\\=\nnode.id=1\n"
     assert checkpoints.read_meta_properties(disk, "/d") == {
         "version": "1",
         "cluster.id": "abc=",

@@ -7,10 +7,12 @@ from compaction_helpers import COMPACTED, DELETE_RETENTION_MS, CompactedLog, Rea
 from log_helpers import NOW, read_all
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log.cleaner import clean, group_segments
+from oncelog.broker.log import compaction
+from oncelog.broker.log.cleaner import SEGMENTS_AT_ONCE, clean, group_segments
 from oncelog.broker.log.compaction import first_dirty_offset, is_unchanged, plan_cleaning
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.offset_map import KEY_BYTES_MAX, OffsetMap
+from oncelog.broker.log.steps import run
 from oncelog.protocol.records.batch import TimestampType, read_header
 from oncelog.protocol.records.compression import Compression
 from oncelog.protocol.records.record import iter_records
@@ -190,7 +192,7 @@ class TestTransactions:
         log.reopen()
         log.write((b"c", b"aborted"), producer_id=1, transactional=True)
         log.settle()
-        plan = plan_cleaning(log.log, None, NOW)
+        plan = run(plan_cleaning(log.log, None, NOW))
         assert plan is not None
         active = log.log.active.path(".txnindex")
         disk.interruptions[active] = lambda: log.mark(1, commit=False)
@@ -243,7 +245,7 @@ class TestProducers:
     def test_a_producer_that_is_forgotten_keeps_nothing(self, log: CompactedLog) -> None:
         log.write((b"a", b"1"), producer_id=7)
         log.write((b"a", b"3"))
-        log.log.expire_producers(NOW + 10**9)
+        run(log.log.expire_producers(NOW + 10**9))
         log.clean_all()
         assert [h.base_offset for h in log.headers()] == [1]
 
@@ -262,11 +264,11 @@ class TestProducers:
         log.write((b"a", b"1"))
         log.write((b"b", b"1"), producer_id=7, transactional=True)
         log.mark(7, commit=False)
-        log.log.expire_producers(NOW + 10**9)
+        run(log.log.expire_producers(NOW + 10**9))
         log.write((b"c", b"1"), producer_id=9, transactional=True)
         log.mark(9, commit=False)
         log.roll()
-        log.log.expire_producers(NOW + 10**9)
+        run(log.log.expire_producers(NOW + 10**9))
         log.clean()
         assert [(h.base_offset, h.record_count) for h in log.headers()] == [(0, 1), (2, 1), (4, 1)]
 
@@ -277,18 +279,18 @@ class TestDecision:
         log.write((b"a", b"1" * 100))
         log.roll()
         log.settle()
-        assert plan_cleaning(log.log, 1, NOW) is None
-        plan = plan_cleaning(log.log, 0, NOW)
+        assert run(plan_cleaning(log.log, 1, NOW)) is None
+        plan = run(plan_cleaning(log.log, 0, NOW))
         assert plan is not None
         assert (plan.ratio, plan.first_dirty_offset, plan.end_offset) == (1.0, 0, 1)
         log.write((b"b", b"1" * 100))
         log.roll()
         log.settle()
-        assert plan_cleaning(log.log, 1, NOW) is None, "half of it is not more than half"
+        assert run(plan_cleaning(log.log, 1, NOW)) is None, "half of it is not more than half"
         log.write((b"c", b"1"))
         log.roll()
         log.settle()
-        plan = plan_cleaning(log.log, 1, NOW)
+        plan = run(plan_cleaning(log.log, 1, NOW))
         assert plan is not None
         assert 0.5 < plan.ratio < 0.7
 
@@ -299,9 +301,9 @@ class TestDecision:
             log.roll()
             log.now_ms += 600
         log.settle()
-        assert plan_cleaning(log.log, None, NOW + 999) is None
+        assert run(plan_cleaning(log.log, None, NOW + 999)) is None
         for now_ms, end_offset in ((NOW + 1000, 1), (NOW + 1599, 1), (NOW + 1600, 2), (NOW + 2200, 3)):
-            plan = plan_cleaning(log.log, None, now_ms)
+            plan = run(plan_cleaning(log.log, None, now_ms))
             assert plan is not None
             assert plan.end_offset == end_offset
 
@@ -310,9 +312,9 @@ class TestDecision:
         log.write((b"a", b"1"))
         log.roll()
         log.settle()
-        assert plan_cleaning(log.log, None, NOW + 1000) is None
-        assert plan_cleaning(log.log, None, NOW + 1001) is not None
-        assert plan_cleaning(log.log, 1, NOW + 1001) is None, "what is clean is never overdue"
+        assert run(plan_cleaning(log.log, None, NOW + 1000)) is None
+        assert run(plan_cleaning(log.log, None, NOW + 1001)) is not None
+        assert run(plan_cleaning(log.log, 1, NOW + 1001)) is None, "what is clean is never overdue"
 
     def test_an_impossible_checkpoint_means_that_nothing_is_clean(self, log: CompactedLog) -> None:
         log.write((b"a", b"1"), (b"b", b"1"), (b"c", b"1"))
@@ -326,7 +328,7 @@ class TestDecision:
             log.write((b"%d" % i, b"v" * 100))
             log.roll()
         log.settle()
-        plan = plan_cleaning(log.log, None, NOW)
+        plan = run(plan_cleaning(log.log, None, NOW))
         assert plan is not None
         groups = group_segments(plan, plan.end_offset)
         assert [len(group) for group in groups] == [3, 3, 3, 1]
@@ -335,6 +337,32 @@ class TestDecision:
         log.log.delete_segments_before(4, now_ms=NOW)
         assert not is_unchanged(plan, groups[1])
         assert is_unchanged(plan, groups[2])
+
+    def test_planning_pauses_between_segments_and_producers(
+        self, log: CompactedLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Segments that nobody has read since a restart have to be opened for it, and producers may be very many."""
+        monkeypatch.setattr(compaction, "_PRODUCERS_AT_ONCE", 2)
+        log.log.config = log.log.config.replace(min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=10)
+        for i in range(20):
+            log.write((b"%d" % i, b"v"), producer_id=i)
+            log.roll()
+        log.settle()
+        assert run(plan_cleaning(log.log, None, NOW)) is None
+        assert list(plan_cleaning(log.log, None, NOW)) == [None] * 20
+        log.log.config = log.log.config.replace(min_cleanable_dirty_ratio=0.5)
+        assert len(list(plan_cleaning(log.log, None, NOW))) == 10
+
+    def test_no_more_are_merged_at_once_than_can_be_exchanged_quickly(self, log: CompactedLog) -> None:
+        log.log.config = log.log.config.replace(segment_bytes=10**6)
+        for i in range(2 * SEGMENTS_AT_ONCE + 1):
+            log.write((b"%d" % i, b"v"))
+            log.roll()
+        log.settle()
+        plan = run(plan_cleaning(log.log, None, NOW))
+        assert plan is not None
+        groups = group_segments(plan, plan.end_offset)
+        assert [len(group) for group in groups] == [SEGMENTS_AT_ONCE, SEGMENTS_AT_ONCE, 1]
 
 
 def test_several_passes_when_the_keys_do_not_fit(log: CompactedLog) -> None:

@@ -6,13 +6,19 @@ what it did as it goes; the witness then opens what a kill or a power cut left a
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from crash_witness import Witness
 from log_helpers import CONFIG, NOW, open_manager
 from simulated_disk import SimulatedCrash, SimulatedDisk
+
+from oncelog.broker.log import large_snapshots, removal
+from oncelog.broker.log.disk import StorageError
+from oncelog.protocol.errors import KafkaError
 
 RANDOM_HISTORIES = 40
 WEIGHTS = {
@@ -28,9 +34,19 @@ WEIGHTS = {
     "segments": 3,
     "clean": 3,
     "restart": 3,
+    "snapshot": 4,
 }
 
 Scenario = Callable[[Witness], None]
+
+
+@pytest.fixture(autouse=True, params=["small snapshots", "large snapshots"])
+def small_steps(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """So that what is done in steps takes several for a few segments and producers."""
+    monkeypatch.setattr(removal, "SEGMENTS_AT_ONCE", 2)
+    if request.param == "large snapshots":
+        monkeypatch.setattr(large_snapshots, "ENTRIES_MIN", 1)
+        monkeypatch.setattr(large_snapshots, "_ENTRIES_AT_ONCE", 1)
 
 
 def write_and_roll(w: Witness) -> None:
@@ -203,15 +219,11 @@ def random_scenario(seed: int) -> Scenario:
 
 def random_operation(w: Witness, rng: random.Random) -> None:
     producer_id = rng.randint(1, 3)
-    entry = w.log.producers.entries.get(producer_id)
-    in_transaction = entry is not None and entry.txn_first_offset >= 0
     kind = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
     if kind == "append":
         w.append(rng.randint(1, 4))
     elif kind == "idempotent":
-        w.sequences[producer_id] = entry.last_sequence + 1 if entry else 0
-        transactional = in_transaction or rng.random() < 0.5
-        w.append(rng.randint(1, 3), producer_id=producer_id, transactional=transactional)
+        w.append_idempotent(producer_id, rng)
     elif kind == "mark":
         w.mark(producer_id, commit=rng.random() < 0.5)
     elif kind == "roll":
@@ -220,6 +232,8 @@ def random_operation(w: Witness, rng: random.Random) -> None:
         w.flush()
     elif kind == "flush beside":
         w.flush_beside(rng)
+    elif kind == "snapshot":
+        w.write_large_snapshot(rng)
     elif kind == "restart":
         w.restart()
     elif kind == "checkpoint":
@@ -232,12 +246,12 @@ def random_operation(w: Witness, rng: random.Random) -> None:
     elif kind == "records":
         w.delete_records(rng.randint(w.log.log_start_offset, w.log.high_watermark))
     elif kind == "segments" and w.log.active.base_offset <= w.log.high_watermark:
-        w.delete_segments(w.log.segments.base_offsets[rng.randrange(len(w.log.segments.items))])
+        w.delete_segments(w.log.segments.base_offsets[rng.randrange(len(w.log.segments.items))], rng)
         w.log.maybe_remove_files(NOW)
     elif kind == "clean" and len(w.log.closed_segments()) > 1:
         w.flush()
         w.manager.write_checkpoints()
-        w.clean()
+        w.clean(rng)
 
 
 def run_until_crash(scenario: Scenario, crash_at: int) -> tuple[Witness | None, SimulatedDisk, bool]:
@@ -299,6 +313,66 @@ def test_a_crash_while_recovering(scenario: Scenario) -> None:
         witness.check(left.after_power_cut(rng) if rng.random() < 0.7 else left.after_kill())
 
 
+def run_until_failed_sync(scenario: Scenario, number: int) -> tuple[Witness, bool]:
+    """The sync of that number fails, and what the scenario does then. False if it has fewer."""
+    disk = SimulatedDisk()
+    disk.rng = random.Random(number)
+    witness = Witness(disk)
+    disk.fail("fdatasync", *[0] * (number - 1), errno.EIO)
+    with suppress(OSError, StorageError, KafkaError):
+        scenario(witness)
+    return witness, not disk.failures["fdatasync"]
+
+
+def recover_until_failed_sync(disk: SimulatedDisk, number: int) -> SimulatedDisk:
+    """A start that fails because the device still does."""
+    disk.fail("fdatasync", *[0] * (number - 1), errno.EIO)
+    with suppress(StorageError):
+        open_manager(disk)
+    return disk
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["killed", "stopped"])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_a_failed_sync(scenario: Scenario, stopped: bool) -> None:
+    """Its pages are readable and clean, and not on the device: after a restart nothing of that may be promised."""
+    number = 0
+    failed = True
+    while failed:
+        number += 1
+        witness, failed = run_until_failed_sync(scenario, number)
+        disk = witness.disk
+        if stopped:
+            with suppress(StorageError):
+                witness.stop()
+        history = list(witness.history.batches)
+        rng = random.Random(number)
+        for left in (
+            disk.after_kill(),
+            disk.after_kill(evict=rng),
+            disk.after_power_cut(rng),
+            recover_until_failed_sync(disk.after_kill(), rng.randint(1, 8)).after_kill(),
+            recover_until_failed_sync(disk.after_kill(), rng.randint(1, 8)).after_power_cut(rng),
+        ):
+            witness.history.batches = list(history)
+            witness.check(left)
+    assert number > 3
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_a_crash_while_recovering_from_a_failed_sync(scenario: Scenario) -> None:
+    rng = random.Random(scenario.__name__)
+    _, disk, _ = run_until_crash(scenario, 10**9)
+    syncs = disk.calls.count("fdatasync")
+    for _ in range(60):
+        witness, _ = run_until_failed_sync(scenario, rng.randint(1, syncs))
+        left = witness.disk.after_kill(rng)
+        left.crash_at = rng.randint(1, 25)
+        with suppress(SimulatedCrash):
+            open_manager(left)
+        witness.check(left.after_power_cut(rng) if rng.random() < 0.7 else left.after_kill())
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_random_histories(part: int) -> None:
     for seed in range(part * RANDOM_HISTORIES, (part + 1) * RANDOM_HISTORIES):
@@ -315,6 +389,45 @@ def test_random_histories(part: int) -> None:
             except BaseException as error:
                 error.add_note(f"seed {seed}")
                 raise
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_lives(part: int) -> None:
+    """Start after start on a device that fails now and then: nothing that a start has promised is lost."""
+    for seed in range(part * RANDOM_HISTORIES, (part + 1) * RANDOM_HISTORIES):
+        rng = random.Random(seed)
+        disk = SimulatedDisk()
+        witness = Witness(disk)
+        try:
+            for _ in range(rng.randint(1, 5)):
+                live_and_die(witness, rng)
+                witness.resume(next_disk(witness.disk, rng))
+            witness.check(next_disk(witness.disk, rng))
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+def live_and_die(witness: Witness, rng: random.Random) -> None:
+    disk = witness.disk
+    disk.rng = rng
+    disk.fail("fdatasync", *[0] * rng.randint(0, 40), errno.EIO)
+    disk.crash_at = len(disk.calls) + rng.randint(1, 200)
+    with suppress(SimulatedCrash):
+        try:
+            for _ in range(rng.randint(1, 30)):
+                random_operation(witness, rng)
+        except (OSError, StorageError, KafkaError):
+            if rng.random() < 0.5:
+                with suppress(StorageError):
+                    witness.stop()
+
+
+def next_disk(disk: SimulatedDisk, rng: random.Random) -> SimulatedDisk:
+    left = disk.after_power_cut(rng) if rng.random() < 0.3 else disk.after_kill(rng if rng.random() < 0.5 else None)
+    if rng.random() < 0.3:
+        left = recover_until_failed_sync(left, rng.randint(1, 8)).after_kill(rng)
+    return left
 
 
 def test_config_makes_several_segments() -> None:

@@ -3,6 +3,7 @@ generations, ends, rolls, cleanings, deletions and restarts, against the model."
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from isolation_model import COMPACTED, KEYS, PRODUCERS, RETAINED, RETENTION_MS, VERSION_1, VERSION_2, IsolationModel
 
+from oncelog.broker.log import log_reader, txn_index
 from oncelog.broker.log.log_config import LogConfig
 
 parts = st.floats(0, 1)
@@ -27,6 +29,15 @@ treatments = st.one_of(
 )
 looks = st.tuples(st.just("check"), parts, st.sampled_from([1, 150, 10_000]))
 histories = st.lists(st.one_of(writes, writes, ends, treatments, looks), min_size=10, max_size=60)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_limits() -> Iterator[None]:
+    """So that a few transactions are many blocks of an index, and more than one read may list."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(txn_index, "BLOCK_ENTRIES", 2)
+        patch.setattr(log_reader, "ABORTED_MAX", 2)
+        yield
 
 
 @pytest.mark.parametrize("config", [RETAINED, COMPACTED], ids=["delete", "compact,delete"])

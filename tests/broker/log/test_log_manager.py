@@ -204,9 +204,11 @@ def test_settings_change_on_a_live_log() -> None:
 
 def test_meta_properties() -> None:
     manager = open_manager(SimulatedDisk())
-    assert manager.meta_properties() == {}
+    assert manager.meta_properties() is None
     manager.write_meta_properties({"cluster.id": "c", "node.id": "1", "directory.id": "d"})
-    assert restart(manager).meta_properties()["cluster.id"] == "c"
+    properties = restart(manager).meta_properties()
+    assert properties is not None
+    assert properties["cluster.id"] == "c"
 
 
 def test_names_that_are_no_partitions_are_left_alone() -> None:
@@ -214,7 +216,20 @@ def test_names_that_are_no_partitions_are_left_alone() -> None:
     disk.mkdir("/data")
     for name in ("lost+found", "t-x", "t", "a-b-3", "t-01"):
         disk.mkdir(f"/data/{name}")
+        disk.close(disk.open(f"/data/{name}/partition.metadata", writable=True, create=True))
     assert open_manager(disk).partitions() == [("a-b", 3)]
+
+
+def test_a_checkpoint_says_that_an_emptied_directory_was_a_partition() -> None:
+    """Else its records would be missed by nobody."""
+    manager = open_manager(SimulatedDisk())
+    append(manager.create("t", 0, TOPIC_ID, now_ms=NOW), batch_of(2))
+    manager.logs["t", 0].flush()
+    manager.write_checkpoints()
+    for name in manager.disk.listdir("/data/t-0"):
+        manager.disk.unlink(f"/data/t-0/{name}")
+    manager = restart(manager)
+    assert "ends at offset 0, but was on disk up to 2" in manager.failures["t", 0]
 
 
 class CountingDisk(SimulatedDisk):
@@ -229,17 +244,23 @@ class CountingDisk(SimulatedDisk):
         super().fsync_dir(path)
 
 
+def open_file_count(root: Path) -> int:
+    """Of the files below a directory: other tests of the process may open and close theirs meanwhile."""
+    links = [Path("/proc/self/fd") / fd for fd in os.listdir("/proc/self/fd")]
+    return sum(link.is_symlink() and link.resolve().is_relative_to(root.resolve()) for link in links)
+
+
 def test_new_partitions_hold_few_files_and_need_no_sync_to_be_closed(tmp_path: Path) -> None:
     manager = LogManager.open(str(tmp_path), lambda topic: CONFIG, open_files_max=10)
     list(manager.recover(NOW))
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_file_count(tmp_path)
     for partition in range(50):
         manager.create("t", partition, TOPIC_ID, now_ms=NOW).assign_epoch(0, 0)
-    assert len(os.listdir("/proc/self/fd")) == before + 10
+    assert open_file_count(tmp_path) == before + 10
     for log in manager.logs.values():
         append(log, batch_of(2))
         log.flush()
-    assert len(os.listdir("/proc/self/fd")) == before + 10
+    assert open_file_count(tmp_path) == before + 10
     manager.close()
 
 

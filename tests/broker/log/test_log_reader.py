@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from log_helpers import CONFIG, NOW, append, batch_of, open_log, read_all
 from simulated_disk import SimulatedDisk
 
+from oncelog.broker.log import log_reader, txn_index
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.log_reader import TimestampOffset
 from oncelog.broker.log.partition_log import PartitionLog
@@ -234,3 +235,59 @@ class TestTimestamps:
         log = open_log(disk, clean=True, recovery_point=30)
         assert log.offset_for_timestamp(NOW + 17) == (NOW + 17, 17, 0)
         assert log.max_timestamp() == (NOW + 29, 29, 0)
+
+
+# -- aborted transactions ------------------------------------------------------------------------------------
+
+
+def abort(log: PartitionLog, producer_id: int, sequence: int) -> None:
+    append(log, batch_of(producer_id=producer_id, epoch=0, sequence=sequence, transactional=True))
+    mark(log, producer_id, commit=False)
+
+
+def mark(log: PartitionLog, producer_id: int, *, commit: bool) -> None:
+    log.append_marker(
+        producer_id=producer_id, producer_epoch=0, commit=commit, coordinator_epoch=0, leader_epoch=0, now_ms=NOW
+    )
+
+
+def test_segments_without_aborts_are_not_looked_at() -> None:
+    """A reader at the beginning of a long log would otherwise look at all segments behind it."""
+    disk = CountingDisk()
+    log = open_log(disk)
+    abort(log, 1, 0)
+    fill(log, [1] * 40)
+    abort(log, 1, 1)
+    fill(log, [1] * 40)
+    end_offset = log.end_offset
+    log.close()
+    log = open_log(disk, clean=True, recovery_point=end_offset)
+    assert len(log.segments.items) > 8
+    assert [txn.first_offset for txn in log.aborted_transactions(0, end_offset)] == [0, 42]
+    assert len(list(log.segments.with_aborted(0))) == 2
+    assert not list(log.segments.with_aborted(end_offset - 1))
+    log.delete_segments_before(log.active.base_offset, now_ms=NOW)
+    assert not list(log.segments.with_aborted(0))
+
+
+def test_a_read_of_committed_records_ends_before_it_has_too_many_aborts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_reader, "ABORTED_MAX", 10)
+    monkeypatch.setattr(txn_index, "BLOCK_ENTRIES", 4)
+    log = open_log(SimulatedDisk(), config=CONFIG.replace(segment_bytes=100_000))
+    for producer_id in (7, 8):
+        append(log, batch_of(producer_id=producer_id, epoch=0, sequence=0, transactional=True))
+    for i in range(200):
+        abort(log, 1, i)
+    mark(log, 7, commit=False)
+    mark(log, 8, commit=True)
+    log.update_high_watermark(log.end_offset)
+    offset, reads, listed = 0, 0, set()
+    while offset < log.end_offset:
+        found, aborted = log.locate_committed(offset, size_bytes_max=100_000, end_offset=log.end_offset)
+        assert aborted == log.aborted_transactions(offset, found.next_offset)
+        assert 0 < len(aborted) <= 10 + 2 * 4 + 1
+        listed |= {txn.first_offset for txn in aborted}
+        offset = found.next_offset
+        reads += 1
+    assert reads >= 200 // 19
+    assert listed == {0, *range(2, 402, 2)}

@@ -148,6 +148,7 @@ class LogMachine(RuleBasedStateMachine):
     def files_are_right(self) -> None:
         bases = self.log.segments.base_offsets
         assert bases == sorted(set(bases))
+        assert self.log.size_bytes == sum(segment.size_bytes for segment in self.log.segments.items)
         assert len(self.log.files) <= len(bases)
         for segment in self.log.segments.items:
             file = self.manager.disk.names[segment.path(".log")]  # type: ignore[attr-defined]

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from log_helpers import batch_of
 
+from oncelog.broker.log import producer_state
 from oncelog.broker.log.producer_state import AppendOrigin, CompletedTxn, ProducerState
+from oncelog.broker.log.steps import run
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import BatchHeader, read_header
 
@@ -200,9 +202,9 @@ def test_expiry_goes_by_our_clock_and_spares_open_transactions() -> None:
     old_records = header(0)._replace(max_timestamp=0)
     state.apply_data_batch(old_records, 0, 0, 0, now_ms=1000)
     state.apply_data_batch(header(0, producer_id=2, transactional=True), 1, 1, 0, now_ms=0)
-    state.expire(1499, 500)
+    run(state.expire(1499, 500))
     assert set(state.entries) == {1, 2}
-    state.expire(1500, 500)
+    run(state.expire(1500, 500))
     assert set(state.entries) == {2}
 
 
@@ -259,9 +261,9 @@ class TestVerification:
     def test_forgotten_verifications_expire(self) -> None:
         state = ProducerState()
         guard = state.begin_verification(1, 0, 0, supports_epoch_bump=False, now_ms=0)
-        state.expire(10, 11)
+        run(state.expire(10, 11))
         assert state.verification.is_verified(1, guard)
-        state.expire(11, 11)
+        run(state.expire(11, 11))
         assert not state.verification.is_verified(1, guard)
 
 
@@ -284,3 +286,91 @@ def test_no_history_has_a_duplicate_or_a_gap(attempts: list[tuple[int, int, int,
         for (epoch, sequence, count), (next_epoch, next_sequence, _) in pairwise(mine):
             assert next_epoch >= epoch
             assert next_sequence == (sequence + count if next_epoch == epoch else 0)
+
+
+class CountedOffset(int):
+    """An offset that counts how often any of them is compared."""
+
+    comparisons = 0
+
+    def __lt__(self, other: int) -> bool:
+        CountedOffset.comparisons += 1
+        return int(self) < int(other)
+
+
+def test_the_first_unstable_offset_does_not_depend_on_how_many_markers_wait_for_the_high_watermark() -> None:
+    state = ProducerState()
+    count = 1000
+    for i in range(count):
+        state.apply_data_batch(header(0, producer_id=i, transactional=True), CountedOffset(i), i, 0, 0)
+    CountedOffset.comparisons = 0
+    for i in range(count):
+        marker = state.apply_marker(i, 0, 1, aborted=True, offset=count + i, timestamp=0, now_ms=0)
+        assert marker is not None
+        state.complete(marker)
+        assert state.first_unstable_offset == 0
+    assert CountedOffset.comparisons <= count
+    state.on_high_watermark(count + 500)
+    assert state.first_unstable_offset == 500
+
+
+@given(st.lists(st.tuples(st.sampled_from(["begin", "abort", "commit", "replicate", "restore"]), st.integers(0, 5))))
+def test_the_first_unstable_offset_is_that_of_the_oldest_transaction(steps: list[tuple[str, int]]) -> None:
+    log = Log()
+    unstable: dict[int, int | None] = {}
+    """First offset of each transaction to that of its marker."""
+    for step, producer_id in steps:
+        entry = log.state.entries.get(producer_id)
+        is_open = entry is not None and entry.txn_first_offset >= 0
+        if step == "begin" and not is_open:
+            unstable[log.end_offset] = None
+            log.append(header(entry.last_sequence + 1 if entry else 0, producer_id=producer_id, transactional=True))
+        elif step in ("abort", "commit") and is_open:
+            txn = log.mark(commit=step == "commit", producer_id=producer_id)
+            assert txn is not None
+            unstable[txn.first_offset] = txn.last_offset
+        elif step == "replicate":
+            high_watermark = log.end_offset - producer_id
+            log.state.on_high_watermark(high_watermark)
+            unstable = {first: last for first, last in unstable.items() if last is None or last >= high_watermark}
+        elif step == "restore":
+            log.state.load(list(log.state.entries.values()), 0)
+            unstable = {first: last for first, last in unstable.items() if last is None}
+        assert log.state.first_unstable_offset == min(unstable, default=-1)
+        assert list(log.state.ongoing) == sorted(first for first, last in unstable.items() if last is None)
+
+
+def test_producers_expire_in_steps_and_those_that_write_meanwhile_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "_EXPIRED_AT_ONCE", 10)
+    state = ProducerState()
+    for producer_id in range(100):
+        state.apply_data_batch(header(0, producer_id=producer_id), producer_id, producer_id, 0, 0)
+    before = len(state.entries)
+    for step in state.expire(1000, 500):
+        assert step is None
+        assert before - len(state.entries) <= 10
+        before = len(state.entries)
+        if before == 50:
+            state.apply_data_batch(header(1, producer_id=77), 100, 100, 0, 1000)
+            state.apply_data_batch(header(0, producer_id=100), 101, 101, 0, 1000)
+        assert sorted(state.entries) == sorted(entry.producer_id for entry in state.slots)
+        assert all(state.slots[entry.slot] is entry for entry in state.slots)
+    assert state.entries.keys() == {77, 100}
+
+
+def test_whoever_goes_through_the_producers_misses_none_that_stays() -> None:
+    state = ProducerState()
+    for producer_id in range(20):
+        state.apply_data_batch(
+            header(0, producer_id=producer_id), producer_id, producer_id, 0, 1000 * (producer_id % 2)
+        )
+    found = []
+    for entry in state.iterate():
+        found.append(entry.producer_id)
+        if len(found) == 5:
+            run(state.expire(1000, 500))
+        if len(found) == 8:
+            state.apply_data_batch(header(0, producer_id=20), 20, 20, 0, 1000)
+    assert set(range(1, 20, 2)) <= set(found)
+    state.load([], 0)
+    assert list(state.iterate()) == []

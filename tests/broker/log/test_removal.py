@@ -7,7 +7,9 @@ from log_helpers import CONFIG, NOW, append, batch_of, open_log, read_all
 from simulated_disk import SimulatedDisk
 
 from oncelog.broker.log.disk import StorageError
+from oncelog.broker.log.file_names import SEGMENT_SUFFIXES
 from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.removal import SEGMENTS_AT_ONCE, delete_segments_before
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import read_header
 
@@ -49,7 +51,7 @@ def test_the_active_segment_stays() -> None:
     log.delete_segments_before(log.end_offset, now_ms=NOW)
     assert log.log_start_offset == log.end_offset
     assert log.size_bytes == 0
-    assert log.active_producers()[0].last_sequence == 59
+    assert next(log.active_producers()).last_sequence == 59
 
 
 def test_records_above_the_high_watermark_cannot_be_deleted() -> None:
@@ -73,7 +75,7 @@ def test_truncating_to_any_offset(target: int) -> None:
     kept = [batch for batch in batches if read_header(batch).last_offset < target]
     assert log.end_offset == log.high_watermark == 2 * len(kept)
     assert read_all(log) == kept
-    entries = log.active_producers()
+    entries = list(log.active_producers())
     assert [entry.last_sequence for entry in entries] == ([2 * len(kept) - 1] if kept else [])
     again = batch_of(2, producer_id=1, epoch=0, sequence=2 * len(kept))
     assert append(log, again).first_offset == 2 * len(kept)
@@ -133,4 +135,67 @@ def test_a_change_that_fails_half_way_ends_the_log() -> None:
     disk.fail("rename", 0, errno.EIO)
     with pytest.raises(StorageError):
         log.delete_segments_before(10**9, now_ms=NOW)
+    assert log.is_offline
+
+
+# -- many segments -------------------------------------------------------------------------------------------
+
+
+def with_segments(disk: SimulatedDisk, count: int) -> PartitionLog:
+    """A log with that many closed segments of two records."""
+    log = open_log(disk, config=CONFIG.replace(file_delete_delay_ms=100))
+    for i in range(count):
+        append(log, batch_of(2, producer_id=1, epoch=0, sequence=2 * i))
+        log.roll(now_ms=NOW)
+    append(log, batch_of(2))
+    log.flush()
+    log.update_high_watermark(log.end_offset)
+    return log
+
+
+def test_many_segments_go_in_steps_that_leave_syncs_to_the_caller() -> None:
+    disk = SimulatedDisk()
+    log = with_segments(disk, 100)
+    steps = delete_segments_before(log, 200, NOW)
+    disk.calls.clear()
+    step_count = 0
+    for step in steps:
+        assert not {"fdatasync", "fsync_dir"} & set(disk.calls)
+        assert disk.calls.count("rename") <= SEGMENTS_AT_ONCE * len(SEGMENT_SUFFIXES)
+        assert disk.calls.count("unlink") <= SEGMENTS_AT_ONCE
+        # Whoever reads in between sees a log without what is about to go.
+        assert log.log_start_offset > log.segments.base_offsets[0]
+        assert len(read_all(log)) * 2 == log.end_offset - log.log_start_offset
+        assert step is not None
+        step()
+        disk.calls.clear()
+        step_count += 1
+    assert step_count == 2 * -(-100 // SEGMENTS_AT_ONCE)
+    assert log.segments.base_offsets == [200]
+    assert len(log.doomed) == 100
+    assert log.snapshot_offsets == [200]
+
+
+def test_a_deletion_ends_early_if_the_log_is_closed_meanwhile() -> None:
+    for closed_at in range(1, 5):
+        disk = SimulatedDisk()
+        log = with_segments(disk, 40)
+        steps = delete_segments_before(log, 80, NOW)
+        for _ in range(closed_at):
+            step = next(steps)
+            assert step is not None
+            step()
+        log.close(clean=False)
+        disk.calls.clear()
+        with pytest.raises(StopIteration):
+            next(steps)
+        assert disk.calls == []
+
+
+def test_a_sync_that_fails_in_a_step_ends_the_log() -> None:
+    log = with_segments(SimulatedDisk(), 10)
+    steps = delete_segments_before(log, 20, NOW)
+    next(steps)
+    with pytest.raises(StorageError):
+        steps.throw(OSError(errno.EIO, "the disk is broken"))
     assert log.is_offline

@@ -8,7 +8,8 @@ from oncelog.broker.log.dormant import NEVER
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
-from oncelog.broker.log.retention import apply_retention, plan_retention
+from oncelog.broker.log.retention import SEGMENTS_AT_ONCE, plan_retention, retain
+from oncelog.broker.log.steps import run
 
 RETENTION_MS = 1000
 
@@ -36,10 +37,10 @@ def test_segments_go_when_their_newest_record_is_too_old() -> None:
     # A batch of two has its newest record one millisecond after the first.
     log = make_log(BY_TIME, ages_ms=[3000, RETENTION_MS + 2, RETENTION_MS + 1, 0])
     assert plan_retention(log, NOW) == 4
-    assert [segment.base_offset for segment in apply_retention(log, NOW)] == [0, 2]
+    assert [segment.base_offset for segment in run(retain(log, NOW))] == [0, 2]
     assert log.log_start_offset == 4
     assert plan_retention(log, NOW) == 4
-    assert apply_retention(log, NOW) == []
+    assert run(retain(log, NOW)) == []
 
 
 def test_a_young_segment_keeps_the_older_ones_behind_it() -> None:
@@ -67,7 +68,7 @@ def test_records_without_timestamps_are_as_old_as_their_file() -> None:
 def test_the_active_segment_is_rolled_when_it_has_expired() -> None:
     log = make_log(BY_TIME, ages_ms=[3000, 3000])
     assert plan_retention(log, NOW) == 4
-    apply_retention(log, NOW)
+    run(retain(log, NOW))
     assert log.segments.base_offsets == [4]
     assert (log.log_start_offset, log.end_offset) == (4, 4)
     assert append(log, batch_of(1)).first_offset == 4
@@ -76,7 +77,7 @@ def test_the_active_segment_is_rolled_when_it_has_expired() -> None:
 def test_an_empty_active_segment_stays() -> None:
     log = make_log(BY_TIME.replace(retention_bytes=0), ages_ms=[])
     assert plan_retention(log, NOW + 10**9) == 0
-    assert apply_retention(log, NOW + 10**9) == []
+    assert run(retain(log, NOW + 10**9)) == []
 
 
 def test_nothing_above_the_high_watermark_goes() -> None:
@@ -115,7 +116,7 @@ def test_deleted_records_go_whatever_the_policy(policy: dict[str, bool]) -> None
     for offset, expected in ((1, 0), (2, 2), (5, 4), (6, 4)):
         log.delete_records_before(offset)
         assert plan_retention(log, NOW) == expected
-    apply_retention(log, NOW)
+    run(retain(log, NOW))
     assert log.segments.base_offsets == [4]
     assert log.log_start_offset == 6
 
@@ -134,6 +135,30 @@ def test_an_emptied_segment_is_as_old_as_the_next() -> None:
 def test_without_delete_nothing_expires() -> None:
     config = BY_TIME.replace(cleanup_delete=False, cleanup_compact=True, retention_bytes=0)
     assert plan_retention(make_log(config, ages_ms=[3000, 3000]), NOW) == 0
+
+
+def test_the_age_of_a_few_segments_at_a_time_is_looked_up() -> None:
+    """Of closed segments it is in their time indexes."""
+    disk = SimulatedDisk()
+    count = 3 * SEGMENTS_AT_ONCE
+    log = make_log(BY_TIME, ages_ms=[3000] * count, disk=disk)
+    for segment in log.closed_segments():
+        segment._largest_timestamp = None
+    opened: list[str] = []
+    disk_open = disk.open
+
+    def spy(path: str, **kwargs: bool) -> int:
+        opened.append(path)
+        return disk_open(path, **kwargs)
+
+    disk.open = spy  # type: ignore[method-assign]
+    steps = retain(log, NOW)
+    for step in steps:
+        assert len([path for path in opened if path.endswith(".timeindex")]) <= SEGMENTS_AT_ONCE
+        opened.clear()
+        assert step is not None
+        step()
+    assert log.segments.base_offsets == [2 * count]
 
 
 class TestLogsThatNobodyOpened:

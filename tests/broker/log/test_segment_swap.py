@@ -4,7 +4,10 @@ import pytest
 from log_helpers import NOW, append, batch_of, open_log, read_all
 from simulated_disk import SimulatedDisk
 
+from oncelog.broker.log import segment_swap
 from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.log.segment import Segment
+from oncelog.broker.log.segment_swap import CleanedSegment
 from oncelog.protocol.records.batch import iter_headers, read_header
 
 
@@ -21,7 +24,11 @@ def filled() -> tuple[SimulatedDisk, PartitionLog, list[bytes]]:
 
 
 def clean_first(log: PartitionLog, count: int, keep: int) -> None:
-    """Keeps every `keep`-th batch of the first segments."""
+    log.replace_segments(*cleaned_first(log, count, keep), now_ms=NOW)
+
+
+def cleaned_first(log: PartitionLog, count: int, keep: int) -> tuple[list[Segment], CleanedSegment]:
+    """The first segments, and a new one with every `keep`-th batch of theirs."""
     old = log.closed_segments()[:count]
     cleaned = log.create_cleaned_segment(old[0].base_offset)
     for segment in old:
@@ -31,7 +38,7 @@ def clean_first(log: PartitionLog, count: int, keep: int) -> None:
                 batch = data[position : position + header.size_bytes]
                 cleaned.append(batch, header.last_offset, header.max_timestamp)
     cleaned.finish()
-    log.replace_segments(old, cleaned, now_ms=NOW)
+    return old, cleaned
 
 
 def test_replacing_keeps_the_rest_readable() -> None:
@@ -91,3 +98,26 @@ def test_snapshots_of_merged_segments_go() -> None:
     assert sorted(name for name in disk.names if name.endswith(".snapshot")) == [
         log.snapshot_path(offset) for offset in bases[3:]
     ]
+
+
+def test_the_exchange_leaves_syncs_to_the_caller_and_the_log_readable(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, log, batches = filled()
+    old, cleaned = cleaned_first(log, 3, 3)
+    # A directory may have very many files.
+    monkeypatch.setattr(disk, "file_sizes", None)
+    disk.calls.clear()
+    for step in segment_swap.replace(log, old, cleaned, NOW):
+        assert not {"fdatasync", "fsync_dir"} & set(disk.calls)
+        for segment in old:
+            segment.close_file()
+        assert read_all(log) == batches, "the old segments are there until the new one is"
+        append(log, batch := batch_of(2))
+        batches.append(bytes(batch))
+        assert step is not None
+        step()
+        disk.calls.clear()
+    assert len(log.segments.items) < len(batches)
+    assert log.segments.items[0].size_bytes == cleaned.size_bytes
+    found = [read_header(batch).base_offset for batch in read_all(log)]
+    assert found[:2] == [0, 6]
+    assert log.size_bytes == sum(segment.size_bytes for segment in log.segments.items)

@@ -9,12 +9,13 @@ from oncelog.broker.metadata.cluster_plans import (
     plan_allocate_producer_ids,
     plan_bootstrap,
     plan_register_broker,
+    plan_unregister_broker,
     plan_update_features,
 )
 from oncelog.broker.metadata.features import INITIAL_LEVELS
 from oncelog.broker.metadata.image import EMPTY_IMAGE, BrokerImage
 from oncelog.broker.metadata.keys import encode_producer_ids
-from oncelog.broker.metadata.store import Compare, Event, Put
+from oncelog.broker.metadata.store import Compare, Delete, Event, Put
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.broker.metadata.images import applied, cluster
 
@@ -46,6 +47,27 @@ class TestRegisterBroker:
         image = cluster()
         assert plan_register_broker(image, image.brokers[1]).writes == ()
         assert len(plan_register_broker(image, image.brokers[1], lease=7).writes) == 1
+
+
+class TestUnregisterBroker:
+    def test_a_broker_that_is_gone(self) -> None:
+        image = cluster(2)
+        plan = plan_unregister_broker(image, 2, running_id=1)
+        assert plan.writes == [Delete("/brokers/2")]
+        assert applied(image, plan).brokers.keys() == {1}
+
+    @pytest.mark.parametrize(
+        ("broker_id", "code"),
+        [
+            (9, ErrorCode.BROKER_ID_NOT_REGISTERED),
+            (-1, ErrorCode.BROKER_ID_NOT_REGISTERED),
+            (1, ErrorCode.INVALID_REQUEST),
+        ],
+    )
+    def test_one_that_is_unknown_and_one_that_runs(self, broker_id: int, code: ErrorCode) -> None:
+        with pytest.raises(KafkaError) as caught:
+            plan_unregister_broker(cluster(), broker_id, running_id=1)
+        assert caught.value.code == code
 
 
 class TestUpdateFeatures:

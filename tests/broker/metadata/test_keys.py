@@ -24,6 +24,14 @@ def test_quota_entities_pass_through_their_keys(names: dict[str, str | None]) ->
     assert keys.parse_quota_key(keys.quota_key(entity)) == entity
 
 
+@given(TEXT)
+def test_user_names_pass_through_their_keys(name: str) -> None:
+    key = keys.user_key(name)
+    assert key.isascii()
+    assert "/" not in key.removeprefix(keys.USERS)
+    assert keys.parse_user_key(key) == name
+
+
 @pytest.mark.parametrize("name", ["", "0", "17"])
 def test_broker_names_pass_through_their_keys(name: str) -> None:
     assert keys.parse_broker_configs_key(keys.broker_configs_key(name)) == name
@@ -63,6 +71,16 @@ def test_brokers(rack: str | None, listeners: dict[str, tuple[str, int]]) -> Non
 @given(st.dictionaries(TEXT, st.floats(0, allow_infinity=False, allow_nan=False), max_size=3))
 def test_quotas(quotas: dict[str, float]) -> None:
     assert keys.decode_quotas(keys.encode_quotas(quotas)) == quotas
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(keys.ScramMechanism),
+        st.builds(keys.ScramCredential, st.integers(4096, 16384), st.binary(), st.binary(), st.binary()),
+    )
+)
+def test_users(credentials: dict[keys.ScramMechanism, keys.ScramCredential]) -> None:
+    assert keys.decode_user(keys.encode_user(credentials)) == credentials
 
 
 def test_ten_thousand_partitions_on_one_broker_are_a_short_value() -> None:

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oncelog.broker.metadata import sqlite_database
 from oncelog.broker.metadata.sqlite import SqliteStore
-from oncelog.broker.metadata.sqlite_database import HISTORY_REVISIONS_MAX
+from oncelog.broker.metadata.sqlite_database import HISTORY_REVISIONS_MAX, WRITES_PER_CHECKPOINT
 from oncelog.broker.metadata.store import Compare, HistoryTrimmed, MetadataStoreError, Put
 from tests.broker.metadata.store_contract import StoreContract, take
 
@@ -109,6 +110,12 @@ def damage_table(path: Path, table: str) -> None:
         file.write(b"\xff" * page_size)
 
 
+def fail_sync(*_: object) -> Any:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+    raise error
+
+
 def open_in_another_process(path: Path) -> str:
     program = (
         "import asyncio, pathlib, sys\n"
@@ -118,6 +125,16 @@ def open_in_another_process(path: Path) -> str:
     )
     command = [sys.executable, "-c", program, str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+async def test_the_write_ahead_log_does_not_grow_for_ever(stores: SqliteStores) -> None:
+    store = await stores.open()
+    log = stores.path.with_name(stores.path.name + "-wal")
+    sizes = []
+    for n in range(40):
+        await store.transact([], [Put(f"/{n % 2}/{i}", bytes(100)) for i in range(WRITES_PER_CHECKPOINT // 10)])
+        sizes.append(log.stat().st_size)
+    assert sizes[-1] == sizes[15]
 
 
 class TestFailures:
@@ -189,6 +206,65 @@ class TestFailures:
         assert await store.get("/a") is None
         await store._run(lambda: connection.execute("PRAGMA max_page_count = 100000"))
         assert await store.put_if("/a", bytes(100_000), 0) == 1
+
+    def test_a_write_that_the_system_refuses(self, tmp_path: Path) -> None:
+        """As beyond a quota. SQLite calls it an input/output error, but nothing is in doubt."""
+        program = (
+            "import asyncio, resource, signal, sys\n"
+            "from oncelog.broker.metadata.sqlite import SqliteStore\n"
+            "async def main():\n"
+            "    store = await SqliteStore.open(sys.argv[1])\n"
+            "    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+            "    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))\n"
+            "    try: await store.put_if('/a', bytes(100_000), 0)\n"
+            "    except Exception as error: print(type(error).__name__, error)\n"
+            "    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
+            "    assert await store.get('/a') is None\n"
+            "    print(await store.put_if('/a', bytes(100_000), 0))\n"
+            "    await store.close()\n"
+            "asyncio.run(main())\n"
+        )
+        command = [sys.executable, "-c", program, str(tmp_path / "m")]
+        refused, done = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        assert refused.startswith("MetadataStoreError metadata store")
+        assert "the system refuses it" in refused
+        assert done == "1"
+
+    async def test_a_failed_sync_ends_the_store_for_everybody(
+        self, stores: SqliteStores, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = await stores.open()
+        watching = asyncio.create_task(take(store, "/", 1, 1))
+        while not store._wakeups:
+            await asyncio.sleep(0.001)
+        monkeypatch.setattr(store._database, "_write", fail_sync)
+        with pytest.raises(MetadataStoreError, match="input/output error"):
+            await store.put_if("/a", b"", 0)
+        with pytest.raises(MetadataStoreError, match="input/output error"):
+            await watching
+        monkeypatch.undo()
+        with pytest.raises(MetadataStoreError, match="input/output error"):
+            await store.put_if("/a", b"", 0)
+
+    async def test_a_failed_sync_of_the_database_ends_the_store(
+        self, stores: SqliteStores, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The transaction that happened to come then is in the write-ahead log, and succeeds."""
+        store = await stores.open()
+        monkeypatch.setattr(sqlite_database, "WRITES_PER_CHECKPOINT", 2)
+        row = store._database._row
+
+        def fail_checkpoint(statement: str, *parameters: object) -> Any:
+            return fail_sync() if "checkpoint" in statement else row(statement, *parameters)
+
+        monkeypatch.setattr(store._database, "_row", fail_checkpoint)
+        assert await store.put_if("/a", b"", 0) == 1
+        assert await store.put_if("/b", b"", 0) == 2
+        with pytest.raises(MetadataStoreError, match="input/output error"):
+            await store.get("/a")
+        await store.close()
+        monkeypatch.undo()
+        assert len((await (await stores.open()).list("/")).entries) == 2
 
     async def test_a_closed_store(self, stores: SqliteStores) -> None:
         store = await stores.open()

@@ -38,7 +38,10 @@ class ManualClock(Clock):
         self._order = count()
         super().__init__()
 
-    def now_ms(self) -> int:
+    def wall_ms(self) -> int:
+        return self.time_ms
+
+    def steady_ms(self) -> int:
         return self.time_ms
 
     def monotonic(self) -> float:
@@ -76,6 +79,10 @@ class SpyDisk(Disk):
         self.threads.setdefault("sync", set()).add(threading.get_ident())
         super().fdatasync(fd)
 
+    def fsync_dir(self, path: str) -> None:
+        self.threads.setdefault("sync", set()).add(threading.get_ident())
+        super().fsync_dir(path)
+
     def unlink(self, path: str) -> None:
         if path.endswith(".deleted"):
             self.threads.setdefault("unlink", set()).add(threading.get_ident())
@@ -83,6 +90,7 @@ class SpyDisk(Disk):
 
     def file_sizes(self, path: str) -> dict[str, int]:
         self.directories_read += 1
+        self.threads.setdefault("list", set()).add(threading.get_ident())
         return super().file_sizes(path)
 
 
@@ -135,7 +143,7 @@ class World:
         services.config = load_config(options=[f"{name}={value}" for name, value in self.settings.items()])
         self.services = services
         self.housekeeping = Housekeeping(services, self.flusher)
-        self.job_count = 6
+        self.job_count = 7
 
     def start(self) -> None:
         self.housekeeping.start()

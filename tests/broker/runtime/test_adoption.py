@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 from oncelog.broker.app import BrokerApp
 from oncelog.broker.config.load import load_config
 from oncelog.broker.log import checkpoints
 from oncelog.broker.log.file_names import LOG, offset_file_name
+from oncelog.broker.metadata.topic_plans import NewTopic
+from oncelog.broker.runtime.topics import create_topics
 from oncelog.protocol.records.batch import build_batch, iter_headers, patch_offset_and_epoch
 from oncelog.protocol.records.record import Record
 
@@ -45,6 +50,7 @@ def write_partition(
     """A partition as a killed Kafka leaves it: per segment the offsets of its records; indexes are rebuilt."""
     directory = root / name
     directory.mkdir(parents=True)
+    (root / checkpoints.META_PROPERTIES).write_text("version=1\nnode.id=1\ncluster.id=the-former-cluster\n")
     for base, offsets in segments.items():
         (directory / offset_file_name(base, LOG)).write_bytes(b"".join(map(batch_at, offsets)))
     lines = [f"{epoch} {start}" for epoch, start in epochs]
@@ -132,8 +138,85 @@ async def test_an_internal_topic_with_missing_directories_has_as_many_partitions
         assert len(topics["__transaction_state"].partitions) == 2
 
 
-async def test_a_file_that_is_named_like_a_partition_does_not_keep_the_broker_from_starting(tmp_path: Path) -> None:
-    write_partition(tmp_path, "kept-0", {0: [0, 1]})
-    (tmp_path / "notes-1").write_text("not a partition")
+def other_things(root: Path) -> dict[str, str | None]:
+    """Names that a partition could have, with the text of those that are files."""
+    (root / "t-0").write_text("a file")
+    (root / "backup-20240131").mkdir()
+    (root / "photos-7").mkdir()
+    (root / "photos-7" / "IMG_1.jpg").write_text("a picture")
+    (root / "photos-delete").mkdir()
+    (root / "photos-delete" / "IMG_2.jpg").write_text("another picture")
+    return contents(root, "t-0", "backup-20240131", "photos-7", "photos-delete")
+
+
+def contents(root: Path, *names: str) -> dict[str, str | None]:
+    paths = [path for name in names for path in ((root / name), *(root / name).rglob("*"))]
+    return {str(path): path.read_text() if path.is_file() else None for path in paths}
+
+
+@pytest.mark.parametrize("formatted", [True, False])
+async def test_what_no_broker_wrote_is_left_alone(
+    tmp_path: Path, formatted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    if formatted:
+        write_partition(tmp_path, "kept-0", {0: [0, 1]})
+    things = other_things(tmp_path)
+    for _ in range(2):
+        caplog.clear()
+        async with running(tmp_path) as app:
+            assert set(app.services.metadata.image.topics) == ({"kept"} if formatted else set())
+            if formatted:
+                assert offsets_in(app, "kept", 0) == [0, 1]
+            app.services.logs.maybe_remove_files(app.services.clock.wall_ms())
+        assert contents(tmp_path, "t-0", "backup-20240131", "photos-7", "photos-delete") == things
+        (line,) = [line for line in caplog.messages if "ignored" in line]
+        assert line.endswith("backup-20240131, photos-7, t-0")
+
+
+async def test_partitions_outside_a_data_directory_are_not_taken_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_partition(tmp_path, "t-0", {0: [0, 1]})
+    (tmp_path / checkpoints.META_PROPERTIES).unlink()
+    before = (tmp_path / "t-0" / offset_file_name(0, LOG)).read_bytes()
     async with running(tmp_path) as app:
-        assert offsets_in(app, "kept", 0) == [0, 1]
+        assert not app.services.metadata.image.topics
+        assert app.services.logs.partitions() == []
+    assert (tmp_path / "t-0" / offset_file_name(0, LOG)).read_bytes() == before
+    (line,) = [line for line in caplog.messages if "not taken over" in line]
+    assert "t-0" in line
+    assert "meta.properties" in line
+
+
+async def test_a_directory_s_name_cannot_ask_for_millions_of_partitions(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_partition(tmp_path, "t-1", {0: [0]})
+    names = ["t-20240131", "u-10000", "..-0"]
+    for name in names:
+        write_partition(tmp_path, name, {0: [0]})
+    async with running(tmp_path) as app:
+        assert {name: len(topic.partitions) for name, topic in app.services.metadata.image.topics.items()} == {"t": 2}
+        assert all((tmp_path / name).is_dir() for name in names)
+    (line,) = [line for line in caplog.messages if "not taken over" in line]
+    assert all(name in line for name in names)
+
+
+async def test_a_partition_without_its_id_is_known_by_its_segments(tmp_path: Path) -> None:
+    """So Kafka before 2.8 left them."""
+    write_partition(tmp_path, "t-0", {0: [0, 1]})
+    (tmp_path / "t-0" / checkpoints.PARTITION_METADATA).unlink()
+    async with running(tmp_path) as app:
+        assert offsets_in(app, "t", 0) == [0, 1]
+
+
+async def test_an_empty_directory_that_a_crash_left_is_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with running(tmp_path) as app:
+        await create_topics(app.services, [NewTopic("t", 2)])
+    for path in (tmp_path / "t-1").iterdir():
+        path.unlink()
+    for name in (checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS, checkpoints.CLEAN_SHUTDOWN):
+        (tmp_path / name).unlink()
+    async with running(tmp_path) as app:
+        assert offsets_in(app, "t", 1) == []
+    assert [entry for entry in caplog.records if entry.levelno >= logging.WARNING] == []

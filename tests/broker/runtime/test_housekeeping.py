@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 from housekeeping_world import MINUTE_MS, START_MS, TOPIC_ID, ManualClock, World
 
-from oncelog.broker.runtime import slices
+from oncelog.broker.log import doomed_files, large_snapshots, steps
+from oncelog.broker.log.segment import Segment
+from oncelog.broker.log.steps import Steps
+from oncelog.broker.runtime import housekeeping, slices
+from oncelog.broker.runtime.clock import Clock
+from oncelog.broker.runtime.worker import Worker
 from oncelog.protocol.records.batch import build_batch, read_header
 from oncelog.protocol.records.record import Record
 
@@ -42,10 +47,11 @@ async def test_checkpoints_and_removals_do_not_block_the_event_loop(world: World
     world.config = world.config.replace(retention_bytes=0)
     log = world.write(count=30)
     await world.flusher.drain()
+    log.roll(now_ms=START_MS)
+    world.disk.threads.clear()
     await world.housekeeping.retain()
     assert log.log_start_offset == 30
     world.clock.time_ms += MINUTE_MS
-    world.disk.threads.clear()
     await world.housekeeping.checkpoint()
     await world.housekeeping.remove_files()
     assert world.disk.threads.keys() == {"sync", "unlink"}
@@ -77,6 +83,28 @@ async def test_expired_segments_go_and_their_files_after_the_delay(
     assert removed.startswith("removed the files of ")
 
 
+async def test_the_files_of_many_segments_are_not_all_closed_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "SEGMENTS_REMOVED_AT_ONCE", 4)
+    world.config = world.config.replace(retention_bytes=0, file_delete_delay_ms=0)
+    world.write(count=150)
+    await world.flusher.drain()
+    await world.housekeeping.retain()
+    taken: list[int] = []
+    retire = doomed_files.retire
+
+    def counted(segments: list[Segment]) -> list[str]:
+        taken.append(len(segments))
+        return retire(segments)
+
+    monkeypatch.setattr(doomed_files, "retire", counted)
+    await world.housekeeping.remove_files()
+    assert sum(taken) > 10
+    assert max(taken) == 4
+    assert not [name for name in world.names() if name.endswith(".deleted")]
+
+
 async def test_directories_of_deleted_partitions_go_after_the_delay(world: World) -> None:
     world.write(count=2)
     await world.flusher.drain()
@@ -106,6 +134,38 @@ async def test_a_partition_is_deleted_while_it_is_flushed(
     gate.set()
     await world.flusher.drain()
     assert messages_of(caplog, "flusher") == []
+
+
+async def test_snapshots_of_very_many_producers_are_written_in_the_background(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(large_snapshots, "ENTRIES_MIN", 3)
+    partition = world.partitions.leader("t", 0)
+    for producer_id in range(5):
+        batch = build_batch(
+            [Record(0, START_MS, b"k", b"v")], producer_id=producer_id, producer_epoch=0, base_sequence=0
+        )
+        partition.append(memoryview(batch), read_header(batch), world.clock.time_ms)
+    await world.flusher.drain()
+    partition.log.roll(now_ms=START_MS)
+    await world.flusher.drain()
+    assert not [name for name in world.names() if name.endswith(".snapshot")]
+    world.disk.threads.clear()
+    await world.housekeeping.write_snapshots()
+    assert "00000000000000000005.snapshot" in world.names()
+    assert threading.get_ident() not in world.disk.threads["sync"]
+    world.write()
+    partition.log.roll(now_ms=START_MS)
+    with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
+        patch.setattr(world.disk, "pwrite_all", _no_space)
+        await world.housekeeping.write_snapshots()
+    assert messages_of(caplog, "housekeeping") == [
+        "the producer snapshot of t-0 was not written: [Errno 28] No space left on device"
+    ]
+
+
+def _no_space(*_: object) -> None:
+    raise OSError(28, "No space left on device")
 
 
 class TestAShortDelay:
@@ -167,9 +227,11 @@ class TestPartitionsThatNobodyOpens:
     async def test_they_are_looked_at_once_and_opened_when_they_are_due(self, world: World) -> None:
         world.config = world.config.replace(retention_ms=20 * MINUTE_MS)
         await self.fill(world, 20)
+        world.disk.threads.clear()
         world.start()
         await world.run_for(MINUTE_MS)
         assert world.disk.directories_read == 40, "to open it, and to look when it is due"
+        assert threading.get_ident() not in world.disk.threads["list"], "a directory may have very many files"
         assert not world.logs.logs
         await world.run_for(15 * MINUTE_MS)
         assert world.disk.directories_read == 40
@@ -218,23 +280,48 @@ class TestPartitionsThatNobodyOpens:
         assert not caplog.records
 
 
-async def test_many_partitions_are_looked_at_in_slices() -> None:
+async def test_long_work_is_done_in_slices() -> None:
     clock = ManualClock()
     done: list[int] = []
 
-    def work(item: int) -> None:
-        done.append(item)
-        clock.time_ms += 1
+    def work() -> Steps[str]:
+        for i in range(10):
+            done.append(i)
+            clock.time_ms += 1
+            yield None
+        return "done"
 
-    task = asyncio.create_task(slices.in_slices(clock, range(10), work))
+    task = asyncio.create_task(slices.run_steps(clock, Worker("test", 1), work()))
     await clock.run_for(0, 1)
     assert len(done) == 3, "a slice ends once it took more than two milliseconds"
     await clock.run_for(20, 1)
     assert len(done) == 6
     await clock.run_for(20, 1)
     await clock.run_for(20, 0)
-    await task
+    assert await task == "done"
     assert len(done) == 10
+
+
+async def test_work_that_waits_for_the_disk_does_so_in_a_thread_and_hears_of_failures() -> None:
+    threads: list[int] = []
+    worker = Worker("test", 1)
+
+    def fail() -> None:
+        raise OSError("full")
+
+    def work() -> Steps[str]:
+        yield lambda: threads.append(threading.get_ident())
+        try:
+            yield fail
+        except OSError as error:
+            return str(error)
+        return ""
+
+    assert await slices.run_steps(Clock(), worker, work()) == "full"
+    assert threading.get_ident() not in threads
+    assert steps.run(work()) == "full"
+    assert threading.get_ident() in threads
+    worker.close()
 
 
 async def test_idle_producers_expire(world: World) -> None:

@@ -176,6 +176,35 @@ class TestCompaction:
             assert not [name for name in world.names() if name.endswith(".cleaned")]
         await world.close()
 
+    async def test_not_while_retention_takes_segments_out(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Retention is held in the thread that syncs for it."""
+        world = World(tmp_path, config=compacted())
+        log = world.write(count=50)
+        await world.flusher.drain()
+        log.delete_records_before(15)
+        reached, release = threading.Event(), threading.Event()
+        fsync_dir = world.disk.fsync_dir
+
+        def held(path: str) -> None:
+            reached.set()
+            release.wait(10)
+            fsync_dir(path)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(world.disk, "fsync_dir", held)
+            retaining = asyncio.create_task(world.housekeeping.retain())
+            while not reached.is_set():
+                await asyncio.sleep(0.001)
+            assert await world.housekeeping.clean() > 0, "nothing to clean for now"
+            assert not retaining.done()
+            release.set()
+            await retaining
+        assert log.segments.base_offsets[0] > 0
+        assert await world.housekeeping.clean() == 0
+        await world.close()
+
     async def test_it_goes_no_faster_than_allowed(self, tmp_path: Path) -> None:
         world = World(tmp_path, config=compacted())
         world.settings["log.cleaner.io.max.bytes.per.second"] = "50000"

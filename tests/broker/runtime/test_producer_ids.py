@@ -9,6 +9,7 @@ from oncelog.broker.metadata.sqlite import SqliteStore
 from oncelog.broker.metadata.store import MetadataStoreError
 from oncelog.broker.runtime.metadata import MetadataRuntime
 from oncelog.broker.runtime.producer_ids import ProducerIdAllocator
+from oncelog.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -89,7 +90,7 @@ async def test_a_failure_reaches_the_caller_and_is_tried_again(
 
         broken.setattr(runtime, "change", fail)
         for _ in range(2):
-            with pytest.raises(MetadataStoreError):
+            with pytest.raises(KafkaError, match=r"COORDINATOR_LOAD_IN_PROGRESS: .*the disk is full"):
                 await allocator.next_id()
     assert await allocator.next_id() == 0
     await allocator.close()

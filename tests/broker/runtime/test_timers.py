@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+import socket
+import time
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any
 
 import pytest
+import uvloop
 
 from oncelog.broker.runtime.clock import Clock
 from oncelog.broker.runtime.timers import TimerQueue
@@ -141,3 +145,40 @@ async def test_a_timer_without_a_delay_that_sets_itself_again_lets_the_loop_go_o
     assert count == 1
     while count < 3:
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("new_connection", [False, True])
+def test_what_lies_in_the_sockets_is_read_before_a_late_timer_fires(
+    run: Callable[[Coroutine[Any, Any, None]], None], new_connection: bool
+) -> None:
+    """A heartbeat came while the loop was held, and the session is over when it goes on."""
+
+    async def scenario() -> None:
+        clock = Clock()
+        fired: list[Hashable] = []
+        moved = asyncio.Event()
+        timers = TimerQueue(clock, fired.append)
+
+        class Session(asyncio.Protocol):
+            def data_received(self, data: bytes) -> None:
+                timers.set("session", clock.steady_ms() + 60_000)
+                moved.set()
+
+        server = await asyncio.get_running_loop().create_server(Session, "127.0.0.1", 0)
+        address = server.sockets[0].getsockname()
+        client = socket.create_connection(address)
+        await turns()
+        timers.set("session", clock.steady_ms() + 10)
+        if new_connection:
+            client.close()
+            client = socket.create_connection(address)
+        client.send(b"heartbeat")
+        time.sleep(0.1)
+        await moved.wait()
+        client.close()
+        timers.close()
+        server.close()
+        assert fired == []
+
+    run(scenario())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -90,6 +91,27 @@ async def test_an_end_is_answered_when_every_partition_has_its_marker(
     await producer.end(True)
     assert stable_offsets(services) == [2, 2]
     assert state(services) == State.COMPLETE_COMMIT
+
+
+async def test_the_markers_of_very_many_partitions_take_several_turns_of_the_loop(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(txn_markers, "PARTITIONS_AT_ONCE", 10)
+    await create_topics(services, [NewTopic("wide", partition_count=35)])
+    producer = DirectProducer(services, "x", 2, TIMEOUT_MS)
+    await producer.init()
+    for partition in range(35):
+        await producer.send("wide", partition, "value")
+    logs = [services.partitions.leader("wide", partition).log for partition in range(35)]
+    ending = asyncio.ensure_future(producer.end(True))
+    counts = [0]
+    while not ending.done():
+        await asyncio.sleep(0)
+        counts.append(sum(log.last_stable_offset == 2 for log in logs))
+    assert counts[-1] == 35
+    assert max(later - former for former, later in itertools.pairwise(counts)) <= 10
+    assert state(services) == State.COMPLETE_COMMIT
+    await ending
 
 
 async def test_a_partition_that_takes_no_marker_is_tried_again(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import struct
 from typing import Any
 
 import pytest
 
 from oncelog.broker.runtime.promise import Promise
+from oncelog.broker.runtime.turns import Turns
 from oncelog.broker.server.connection import (
     PIPELINED_REQUESTS_MAX,
     READ_AHEAD_BYTES_MAX,
-    REQUESTS_PER_TURN_MAX,
+    TURN_SECONDS,
     Connection,
 )
 from oncelog.broker.server.dispatch import Reply
@@ -79,12 +81,17 @@ class FakeDispatcher:
     def __init__(self) -> None:
         self.started: list[tuple[bytes, Reply]] = []
         self.throttle_time_ms = 0
+        self.turns = Turns()
+        self.now = 0.0
+        self.request_seconds = 0.0
 
     def dispatch(self, request: memoryview, _: Connection) -> Reply:
         body = bytes(request)
+        self.now += self.request_seconds
         if body.startswith(b"bad"):
             raise ProtocolError("bad request")
         reply = Reply(pipelined=body.startswith(b"pipe"), abandonable=body.startswith(b"poll"))
+        reply.keeps_frame = body.startswith(b"keep")
         if body.startswith(b"now"):
             reply.finish([body])
         elif body.startswith(b"none"):
@@ -95,8 +102,8 @@ class FakeDispatcher:
 
 
 class Driver:
-    def __init__(self) -> None:
-        self.dispatcher: Any = FakeDispatcher()
+    def __init__(self, dispatcher: FakeDispatcher | None = None) -> None:
+        self.dispatcher: Any = dispatcher or FakeDispatcher()
         self.listener: Any = FakeListener()
         self.transport: Any = FakeTransport()
         self.connection = Connection(self.listener, self.dispatcher)
@@ -167,14 +174,125 @@ async def test_while_a_request_waits_a_little_is_read_ahead(driver: Driver) -> N
     assert driver.transport.reading
 
 
-async def test_many_requests_at_once_are_handled_in_turns(driver: Driver) -> None:
-    """Whatever else waits for the event loop comes in between."""
-    driver.feed(framed(b"now-0001") * (REQUESTS_PER_TURN_MAX + 1))
-    assert len(driver.started) == REQUESTS_PER_TURN_MAX
+async def test_nothing_is_received_over_a_frame_that_is_kept(driver: Driver) -> None:
+    driver.feed(framed(b"keep-001") + framed(b"now-0002"))
+    assert driver.started == [b"keep-001"]
     assert not driver.transport.reading
+    driver.connection.resume_writing()
+    assert not driver.transport.reading
+    driver.finish(0)
     await asyncio.sleep(0)
-    assert len(driver.started) == REQUESTS_PER_TURN_MAX + 1
+    assert driver.transport.written == framed(b"keep-001") + framed(b"now-0002")
     assert driver.transport.reading
+
+
+async def test_the_next_request_may_start_before_the_answer(driver: Driver) -> None:
+    driver.feed(framed(b"keep-001") + framed(b"keep-002") + framed(b"now-0003"))
+    driver.connection.start_next(0)
+    assert driver.started == [b"keep-001"]
+    await asyncio.sleep(0)
+    assert driver.started == [b"keep-001", b"keep-002"]
+    # The first does not end what the second has claimed.
+    driver.finish(0)
+    await asyncio.sleep(0)
+    assert driver.started == [b"keep-001", b"keep-002"]
+    assert not driver.transport.reading
+    driver.finish(1)
+    await asyncio.sleep(0)
+    assert driver.transport.written == b"".join(map(framed, driver.started))
+    assert driver.transport.reading
+
+
+async def test_a_throttle_holds_back_the_next_request_that_may_start_before_the_answer(driver: Driver) -> None:
+    driver.feed(framed(b"keep-001") + framed(b"now-0002"))
+    driver.connection.start_next(1)
+    await asyncio.sleep(0)
+    assert driver.started == [b"keep-001"]
+    while len(driver.started) < 2:
+        await asyncio.sleep(0.001)
+
+
+async def test_a_peer_that_hangs_up_while_its_frame_is_kept_leaves_nothing_behind(driver: Driver) -> None:
+    driver.feed(framed(b"keep-001") + framed(b"pipe-002"))
+    driver.connection.connection_lost(None)
+    assert driver.started == [b"keep-001"]
+    driver.connection.start_next(0)
+    await asyncio.sleep(0)
+    assert driver.started == [b"keep-001", b"pipe-002"]
+    driver.finish(0)
+    driver.finish(1)
+    await asyncio.sleep(0)
+    assert driver.listener.frame_memory.used_bytes == 0
+    driver.connection.start_next(0)
+    await asyncio.sleep(0)
+
+
+@pytest.fixture
+def slow(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Driver:
+    """Each request takes a quarter of what a connection may have of one turn of the loop."""
+    driver.dispatcher.request_seconds = TURN_SECONDS / 4
+    monkeypatch.setattr("time.perf_counter", lambda: driver.dispatcher.now)
+    return driver
+
+
+async def test_a_connection_has_a_share_of_the_loops_time(slow: Driver) -> None:
+    """Whatever else waits for the event loop comes in between."""
+    slow.feed(framed(b"now-0001") * 12)
+    assert len(slow.started) == 5
+    assert not slow.transport.reading
+    await asyncio.sleep(0)
+    assert len(slow.started) == 10
+    await asyncio.sleep(0)
+    assert len(slow.started) == 12
+    assert slow.transport.reading
+
+
+async def test_connections_with_much_to_do_take_turns(slow: Driver) -> None:
+    other: Any = Driver(slow.dispatcher)
+    slow.feed(framed(b"now-0001") * 15)
+    other.feed(framed(b"now-0002") * 15)
+    while len(slow.started) < 30:
+        await asyncio.sleep(0)
+    turns = [body for body, _ in itertools.groupby(slow.started)]
+    assert turns == [b"now-0001", b"now-0002"] * 3
+
+
+async def test_many_quick_requests_are_handled_at_once(slow: Driver) -> None:
+    slow.dispatcher.request_seconds = TURN_SECONDS / 1000
+    slow.feed(framed(b"now-0001") * 500)
+    assert len(slow.started) == 500
+
+
+async def test_requests_that_wait_for_their_turn_end_with_the_connection(slow: Driver) -> None:
+    slow.feed(framed(b"now-0001") * 12)
+    slow.connection.close("for a test")
+    slow.connection.connection_lost(None)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert len(slow.started) == 5
+
+
+async def test_a_large_request_keeps_its_frame_and_its_memory_is_counted(driver: Driver) -> None:
+    memory = driver.listener.frame_memory
+    kept: list[memoryview] = []
+
+    def dispatch(request: memoryview, connection: Connection) -> Reply:
+        if bytes(request[:4]) == b"wait":
+            connection.keep_frame()
+            kept.append(request)
+        return FakeDispatcher.dispatch(driver.dispatcher, request, connection)
+
+    driver.dispatcher.dispatch = dispatch
+    body = b"wait" + b"x" * 60_000
+    driver.feed(framed(body) + framed(b"now-0002"))
+    driver.feed(framed(b"now-0003"))
+    assert bytes(kept[0]) == body, "what came later was received elsewhere"
+    assert memory.used_bytes > 60_000
+    kept.clear()
+    driver.finish(0)
+    assert memory.used_bytes < 60_000
+    driver.connection.connection_lost(None)
+    assert memory.used_bytes == 0
 
 
 def test_pipelined_requests_start_together_and_are_answered_in_order(driver: Driver) -> None:

@@ -101,8 +101,8 @@ def test_a_port_of_another_protocol(secured: Secured) -> None:
     tls, sasl = secured.settings("TLS"), secured.settings("SASL")
     refuse(lambda: secured.connect("PLAIN", tls), BrokerUnavailable, "in the TLS handshake; is it a port with SSL")
     refuse(lambda: secured.connect("PLAIN", sasl), SecurityError, "does not want SASL on this port")
-    refuse(lambda: secured.connect("TLS", {}), ClientError, "speaks TLS|first request; is the port one with SSL")
-    refuse(lambda: secured.connect("SASL", {}), ConnectionLost, "first request; is the port one with SSL or SASL")
+    refuse(lambda: secured.connect("TLS", {}), ClientError, "speaks TLS|first request; if the port wants TLS")
+    refuse(lambda: secured.connect("SASL", {}), ConnectionLost, "first request; if the port wants TLS or SASL")
     other = sasl | {"sasl.mechanism": "PLAIN"}
     refuse(lambda: secured.connect("TLS", other), ClientError, "speaks TLS|closed the connection")
 

@@ -52,3 +52,13 @@ def test_ids_of_members_become_numbers() -> None:
     shown = [plain(JoinGroupResponse(member_id=member), 3, names)["member_id"] for member in (first, second, first)]
     assert shown == ["wire member 1", "wire member 2", "wire member 1"]
     assert plain(JoinGroupResponse(member_id="nobody"), 3, names)["member_id"] == "nobody"
+
+
+def test_the_order_of_a_fetch_is_seen() -> None:
+    def answer(*names: str) -> FetchResponse:
+        topics = [FetchableTopicResponse(topic=name, partitions=[PartitionData(partition_index=0)]) for name in names]
+        return FetchResponse(responses=topics)
+
+    one, other = (plain(answer(*names), 12, Names()) for names in (("a", "b"), ("b", "a")))
+    assert one != other
+    assert plain(answer("a"), 12, Names())["responses"].keys() == {"a"}  # type: ignore[union-attr]

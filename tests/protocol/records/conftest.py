@@ -12,7 +12,7 @@ from oncelog.protocol.records import scan, validation
 from oncelog.protocol.records.record import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 with warnings.catch_warnings():
     # kafka-python calls deprecated functions while it is imported, and warnings are errors in the tests.
@@ -80,16 +80,16 @@ def java_records() -> list[Record]:
 
 
 @pytest.fixture(scope="module", params=["native", "plain"])
-def scan_records(request: pytest.FixtureRequest) -> Iterator[Callable[..., tuple[int, int, int]]]:
+def scanner(request: pytest.FixtureRequest) -> Iterator[type[scan.RecordScanner]]:
     """Each implementation of the scan in turn, also put to use in `validation`; the plain one without short ways."""
-    function = scan.scan_records
+    implementation = scan.RecordScanner
     if request.param == "native":
         try:
-            function = importlib.import_module("oncelog.protocol.records._native").scan_records
+            implementation = importlib.import_module("oncelog.protocol.records._native").RecordScanner
         except ImportError:
             pytest.skip("the C extension is not built")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(validation, "scan_records", function)
+        patch.setattr(validation, "RecordScanner", implementation)
         if request.param == "plain":
             patch.setattr(validation, "read_plain_batch", lambda *_: None)
-        yield function
+        yield implementation

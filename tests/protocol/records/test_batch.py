@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
-from oncelog.protocol.errors import ProtocolError
+from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.records import batch as batch_module
 from oncelog.protocol.records.batch import (
     HEADER,
@@ -25,6 +25,7 @@ from oncelog.protocol.records.batch import (
     patch_offset_and_epoch,
     read_header,
     rebuild_batch,
+    recompress_batch,
 )
 from oncelog.protocol.records.compression import Compression
 from oncelog.protocol.records.record import Record, iter_records
@@ -201,6 +202,33 @@ def test_any_bytes_give_headers_or_a_protocol_error(data: bytes) -> None:
             function(data)
         except ProtocolError:
             continue
+
+
+@pytest.mark.parametrize("target", Compression)
+@pytest.mark.parametrize("source", Compression)
+def test_recompress_changes_the_codec_only(source: Compression, target: Compression) -> None:
+    """Also of more records than a decoder gives at once."""
+    records = [Record(i, T0 + i, b"k", b"value-%d" % i * 20) for i in range(10_000)]
+    batch = memoryview(build_batch(records, compression=source, producer_id=9, producer_epoch=1, base_sequence=20))
+    header = read_header(batch)
+    rebuilt = recompress_batch(batch, header, target, size_bytes_max=10**7)
+    assert crc_is_good(rebuilt)
+    found = read_header(rebuilt)
+    assert found.compression is target
+    assert found._replace(attributes=0, crc=0, batch_length=0) == header._replace(attributes=0, crc=0, batch_length=0)
+    assert list(iter_records(rebuilt)) == records
+    assert recompress_batch(batch, header, target, size_bytes_max=len(rebuilt)) == rebuilt
+    with pytest.raises(KafkaError, match=r"max\.message\.bytes") as raised:
+        recompress_batch(batch, header, target, size_bytes_max=len(rebuilt) - 1)
+    assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_recompress_ends_as_soon_as_the_batch_is_too_large() -> None:
+    batch = memoryview(build_batch([Record(0, T0, b"k", bytes(30_000_000))], compression=Compression.ZSTD))
+    sizes: list[int] = []
+    with pytest.raises(KafkaError):
+        recompress_batch(batch, read_header(batch), Compression.NONE, size_bytes_max=20_000, allow=sizes.append)
+    assert sizes[-1] < 1_000_000
 
 
 @pytest.mark.parametrize("codec", Compression)

@@ -16,6 +16,7 @@ from oncelog.protocol.records.batch import (
     HEADER_SIZE,
     BatchHeader,
     TimestampType,
+    assemble_batch,
     build_batch,
     compute_crc,
     read_header,
@@ -27,7 +28,7 @@ from oncelog.protocol.records.validation import BadRecordsError, check_produce_b
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.usefixtures("scan_records")
+pytestmark = pytest.mark.usefixtures("scanner")
 
 T0 = 1_700_000_000_000
 RECORDS = [Record(i, T0 + i, b"k%d" % i, b"value" * i, [("h", b"x")]) for i in range(5)]
@@ -276,13 +277,30 @@ def test_all_records_that_a_topic_does_not_take_are_named() -> None:
     assert (raised.value.code, [bad.position for bad in raised.value.bad]) == (ErrorCode.INVALID_TIMESTAMP, [5, 6, 7])
 
 
-def test_of_very_many_records_the_first_bad_one_is_named() -> None:
-    records = [Record(index, T0, b"k", None) for index in range(10_005)] + [
-        Record(10_005 + index, T0, None, None) for index in range(2)
-    ]
+def test_of_very_many_bad_records_the_first_thousand_are_named() -> None:
+    records = [Record(index, T0, b"k", None) for index in range(10_005)]
+    records += [Record(10_005 + index, T0, None, None) for index in range(1500)]
     with pytest.raises(BadRecordsError) as raised:
         check(build_batch(records), compacted=True)
-    assert [bad.position for bad in raised.value.bad] == [10_005]
+    assert [bad.position for bad in raised.value.bad] == list(range(10_005, 11_005))
+
+
+def test_a_record_without_key_and_with_a_late_timestamp_lacks_its_key() -> None:
+    """As in Kafka, where the key is looked at first."""
+    with pytest.raises(BadRecordsError) as raised:
+        check(build_batch([Record(0, T0, None, b"v")]), compacted=True, timestamp_ms_max=T0 - 1)
+    assert raised.value.code == ErrorCode.INVALID_RECORD
+    assert "no key" in raised.value.bad[0].reason
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_a_malformed_record_behind_bad_ones_is_what_counts(codec: Compression) -> None:
+    good = build_batch([Record(0, T0, None, b"v")])[HEADER_SIZE:]
+    header = read_header(build_batch([Record(0, T0, None, b"v")] * 2, compression=codec))
+    batch = assemble_batch(header, good + good)
+    with pytest.raises(KafkaError, match="record 1 of the batch: its offset delta") as raised:
+        check(batch, compacted=True)
+    assert raised.value.code == ErrorCode.INVALID_RECORD
 
 
 def test_row_40_bounds_beyond_64_bits_bound_nothing() -> None:

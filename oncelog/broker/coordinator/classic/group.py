@@ -8,6 +8,7 @@ assignments; on load, it makes them.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -20,10 +21,13 @@ from oncelog.broker.coordinator.classic.states import (
 )
 from oncelog.broker.coordinator.contract import CoordinatorRecord
 from oncelog.broker.coordinator.group import Committer, GroupType
+from oncelog.broker.coordinator.now import Now
 from oncelog.protocol.compiler import decode
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from oncelog.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+
+logger = logging.getLogger(__name__)
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 VALUE_VERSION = 3
@@ -35,11 +39,12 @@ _VERSION_SIZE_BYTES = 2
 class ClassicGroup:
     type = GroupType.CLASSIC
 
-    def __init__(self, group_id: str, now_ms: int = NO_TIMESTAMP) -> None:
+    def __init__(self, group_id: str, now: Now | None = None) -> None:
         self._group_id = group_id
         self.state = ClassicState.EMPTY
         self.previous_state = ClassicState.DEAD
-        self.state_timestamp_ms = now_ms
+        self.state_since_ms: int | None = None if now is None else now.steady_ms
+        """In steady time; None if the log does not say."""
         self.generation = 0
         self.protocol_type = ""
         self.protocol: str | None = None
@@ -107,13 +112,13 @@ class ClassicGroup:
             return self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in self._subscribed_topics
 
-    def retention_start_ms(self, commit_timestamp_ms: int) -> int | None:
+    def retention_start_ms(self, committed_ms: int) -> int | None:
         if not self.protocol_type:
-            return commit_timestamp_ms
+            return committed_ms
         if self.is_empty:
-            return commit_timestamp_ms if self.state_timestamp_ms == NO_TIMESTAMP else self.state_timestamp_ms
+            return committed_ms if self.state_since_ms is None else self.state_since_ms
         if self.state is ClassicState.STABLE and self._subscribed_topics is not None:
-            return commit_timestamp_ms
+            return committed_ms
         return None
 
     def tombstones(self) -> list[CoordinatorRecord]:
@@ -125,24 +130,28 @@ class ClassicGroup:
     def can_rebalance(self) -> bool:
         return self.state in CAN_REBALANCE
 
-    def transition_to(self, state: ClassicState, now_ms: int) -> None:
+    def transition_to(self, state: ClassicState, now: Now) -> None:
         assert state in TRANSITIONS[self.state], f"{self.group_id} cannot go from {self.state} to {state}"
-        self.previous_state, self.state = self.state, state
-        self.state_timestamp_ms = now_ms
+        self._set_state(state)
+        self.state_since_ms = now.steady_ms
 
-    def begin_generation(self, now_ms: int) -> None:
+    def _set_state(self, state: ClassicState) -> None:
+        self.previous_state, self.state = self.state, state
+        logger.debug("group %s: %s -> %s in generation %d", self.group_id, self.previous_state, state, self.generation)
+
+    def begin_generation(self, now: Now) -> None:
         """All who will be in the next generation have joined."""
         self.generation += 1
         self.pending_sync.clear()
         if self.members:
             self.protocol = self.select_protocol()
-            self.transition_to(ClassicState.COMPLETING_REBALANCE, now_ms)
+            self.transition_to(ClassicState.COMPLETING_REBALANCE, now)
         else:
             self.protocol = None
-            self.transition_to(ClassicState.EMPTY, now_ms)
+            self.transition_to(ClassicState.EMPTY, now)
         self._read_subscriptions()
 
-    def record(self, assignments: Mapping[str, bytes], now_ms: int) -> CoordinatorRecord:
+    def record(self, assignments: Mapping[str, bytes], now: Now) -> CoordinatorRecord:
         """The generation with its assignments, for the log."""
         members = []
         for member in self.members.values():
@@ -153,17 +162,22 @@ class ClassicGroup:
             generation=self.generation,
             protocol=self.protocol,
             leader=self.leader_id,
-            current_state_timestamp=now_ms,
+            current_state_timestamp=now.wall_ms,
             members=members,
         )
         return CoordinatorRecord(GroupMetadataKey(group=self.group_id), value, VALUE_VERSION)
 
-    def first_record(self, now_ms: int) -> CoordinatorRecord:
+    @property
+    def members_bytes_max(self) -> int:
+        """What the members take in the record of a generation, at most."""
+        return sum(member.record_bytes_max for member in self.members.values())
+
+    def first_record(self, now: Now) -> CoordinatorRecord:
         """That a group exists which nobody has completed a rebalance of yet."""
-        value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=now_ms)
+        value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=now.wall_ms)
         return CoordinatorRecord(GroupMetadataKey(group=self.group_id), value, VALUE_VERSION)
 
-    def install(self, value: GroupMetadataValue) -> None:
+    def install(self, value: GroupMetadataValue, now: Now) -> None:
         if self.state is ClassicState.PREPARING_REBALANCE:
             # The first record of a group, written while its first members wait for others.
             assert not value.members
@@ -172,13 +186,14 @@ class ClassicGroup:
         self.protocol_type = value.protocol_type
         self.protocol = value.protocol
         self.leader_id = value.leader
-        self.state_timestamp_ms = value.current_state_timestamp
+        timestamp_ms = value.current_state_timestamp
+        self.state_since_ms = None if timestamp_ms == NO_TIMESTAMP else now.steady_at(timestamp_ms)
         self.members = {record.member_id: self._installed(record, value.protocol or "") for record in value.members}
         self.static_members = {
             member.instance_id: member.member_id for member in self.members.values() if member.instance_id is not None
         }
         self._protocol_counts = Counter(name for member in self.members.values() for name in member.protocols)
-        self.previous_state, self.state = self.state, ClassicState.STABLE if self.members else ClassicState.EMPTY
+        self._set_state(ClassicState.STABLE if self.members else ClassicState.EMPTY)
         self._read_subscriptions()
 
     def _installed(self, record: MemberMetadata, protocol: str) -> ClassicMember:
@@ -186,7 +201,7 @@ class ClassicGroup:
         member = ClassicMember.from_record(record, protocol)
         present = self.members.get(record.member_id)
         if present is not None and present.protocols.get(protocol) == record.subscription:
-            member.protocols = present.protocols
+            member.set_protocols(present.protocols)
         return member
 
     # -- members ---------------------------------------------------------------------------------------------
@@ -241,7 +256,7 @@ class ClassicGroup:
     ) -> None:
         self._protocol_counts.subtract(member.protocols.keys())
         self._protocol_counts.update(protocols.keys())
-        member.protocols = protocols
+        member.set_protocols(protocols)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 

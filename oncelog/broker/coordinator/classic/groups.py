@@ -22,9 +22,10 @@ from oncelog.broker.coordinator.classic.rebalance import (
 from oncelog.broker.coordinator.classic.states import HEARTBEAT_ANSWERS, ClassicState
 from oncelog.broker.coordinator.classic.sync import sync
 from oncelog.broker.coordinator.contract import ReplayContext, Result
-from oncelog.broker.coordinator.effects import Effects
+from oncelog.broker.coordinator.effects import BatchLimit, Effects
 from oncelog.broker.coordinator.group import Caller, Committer, Groups, Replay, TimerHandler
 from oncelog.broker.coordinator.group_settings import Settings
+from oncelog.broker.coordinator.now import Now
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_groups import DescribedGroup
 from oncelog.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
@@ -35,9 +36,10 @@ from oncelog.protocol.messages.sync_group import SyncGroupRequest
 
 
 class ClassicGroups:
-    def __init__(self, groups: Groups, settings: Settings) -> None:
+    def __init__(self, groups: Groups, settings: Settings, batch_bytes_max: BatchLimit) -> None:
         self._groups = groups
         self._settings = settings
+        self._batch_bytes_max = batch_bytes_max
 
     def replays(self) -> dict[type, Replay]:
         return {GroupMetadataKey: self._replay}
@@ -83,13 +85,14 @@ class ClassicGroups:
         """A group is there as soon as it has given out an id, though nobody is in it yet, and the log says so. An
         empty group of another type gives it its name, and stays if the join is refused."""
         former = self._groups.get(request.group_id)
-        group = ClassicGroup(request.group_id, effects.now_ms)
+        group = ClassicGroup(request.group_id, effects.now)
+        if former is not None:
+            effects.write(*former.tombstones())
+        effects.write(group.first_record(effects.now))
         result = Join(group, request, caller, self._settings(), effects).run()
-        if group.pending_members or group.members:
-            self._groups.put(group)
-            if former is not None:
-                result.records.extend(former.tombstones())
-            result.records.append(group.first_record(effects.now_ms))
+        if not (group.pending_members or group.members):
+            return Result(result.reply)
+        self._groups.put(group)
         return result
 
     def sync(self, request: SyncGroupRequest, effects: Effects) -> Result[Any]:
@@ -140,7 +143,7 @@ class ClassicGroups:
 
     # -- records and timers ----------------------------------------------------------------------------------
 
-    def _replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, _: ReplayContext) -> None:
+    def _replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None, context: ReplayContext) -> None:
         group = self._find(key.group)
         if value is None:
             if group is not None:
@@ -149,11 +152,11 @@ class ClassicGroups:
         if group is None:
             group = ClassicGroup(key.group)
             self._groups.put(group)
-        group.install(value)
+        group.install(value, context.now)
 
     def _timed(self, over: Callable[..., None]) -> TimerHandler:
-        def handle(now_ms: int, group_id: str, *rest: str) -> Result[None]:
-            effects = Effects(now_ms)
+        def handle(now: Now, group_id: str, *rest: str) -> Result[None]:
+            effects = Effects(now, self._batch_bytes_max())
             group = self._find(group_id)
             if group is not None:
                 over(group, *rest, self._settings(), effects)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oncelog.broker.coordinator.classic.group import ClassicGroup
-from oncelog.broker.coordinator.classic.member import ClassicMember
+from oncelog.broker.coordinator.classic.member import ClassicMember, utf8_bytes_max
 from oncelog.broker.coordinator.classic.rebalance import (
     complete_join_with,
     complete_sync_with,
@@ -31,6 +31,10 @@ MEMBER_ID_REQUIRED_FROM = 4
 SKIP_ASSIGNMENT_FROM = 9
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a rebalance waits for others on behalf of a member whose client may be gone already."""
+
+
+_GROUP_FIXED_BYTES_MAX = 512
+"""What the record of a group takes besides its members and its texts, with the batch that it is in."""
 
 
 class Join:
@@ -60,6 +64,8 @@ class Join:
             return self._refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         if not group.supports(self._request.protocol_type, self._protocols):
             return self._refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+        if not self._fits():
+            return self._refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         if member_id:
             return self._known()
         if self._request.group_instance_id is not None:
@@ -76,6 +82,19 @@ class Join:
                 return member_id in group.awaiting_join or len(group.awaiting_join) < size_max
             case _:
                 return member_id in group.members or len(group.members) < size_max
+
+    def _fits(self) -> bool:
+        """Whether the log could take a generation with this member in it, if assignments do not grow. If not, the
+        leader's SyncGroup would be refused; so that the others can go on, the one who is too much is refused."""
+        group, request = self._group, self._request
+        former_id = request.member_id or group.static_members.get(request.group_instance_id or "", "")
+        former = group.members.get(former_id)
+        joining = self._new_member(former_id or self._new_id(), former.assignment if former else b"")
+        others_bytes = group.members_bytes_max - (former.record_bytes_max if former else 0)
+        texts = (group.group_id, request.protocol_type, group.leader_id or joining.member_id, *self._protocols)
+        texts_bytes = sum(map(utf8_bytes_max, texts))
+        size_bytes = others_bytes + joining.record_bytes_max + texts_bytes + _GROUP_FIXED_BYTES_MAX
+        return size_bytes <= self._effects.batch_bytes_max
 
     # -- without a member id ---------------------------------------------------------------------------------
 
@@ -124,7 +143,7 @@ class Join:
         """A restarted static member gets back what it had, without a rebalance."""
         group, effects = self._group, self._effects
         assignments = {other.member_id: other.assignment for other in group.members.values()}
-        effects.write(group.record(assignments, effects.now_ms))
+        effects.write(group.record(assignments, effects.now))
         if self._caller.version >= SKIP_ASSIGNMENT_FROM:
             # The leader goes on watching the topics of all, but must not assign anew (KIP-814).
             is_leader = group.leader_id == member.member_id
@@ -165,15 +184,7 @@ class Join:
 
     def _add(self, member_id: str) -> Result[Any]:
         request, group = self._request, self._group
-        member = ClassicMember(
-            member_id,
-            instance_id=request.group_instance_id,
-            client_id=self._caller.client_id,
-            client_host=self._caller.client_host,
-            rebalance_timeout_ms=request.rebalance_timeout_ms,
-            session_timeout_ms=request.session_timeout_ms,
-            protocols=self._protocols,
-        )
+        member = self._new_member(member_id)
         member.is_new = True
         group.new_member_added = group.initial_delay is not None
         group.add(member, request.protocol_type)
@@ -181,6 +192,19 @@ class Join:
         self._effects.set_timer(session_timer(group, member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
         rebalance_or_complete(group, self._settings, self._effects)
         return self._wait(member_id)
+
+    def _new_member(self, member_id: str, assignment: bytes = b"") -> ClassicMember:
+        request = self._request
+        return ClassicMember(
+            member_id,
+            instance_id=request.group_instance_id,
+            client_id=self._caller.client_id,
+            client_host=self._caller.client_host,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            protocols=self._protocols,
+            assignment=assignment,
+        )
 
     def _update(self, member: ClassicMember) -> None:
         self._group.update(

@@ -7,6 +7,13 @@ from collections.abc import Collection, Mapping
 from oncelog.protocol.messages.describe_groups import DescribedGroupMember
 from oncelog.protocol.messages.group_records import MemberMetadata
 
+_FIXED_BYTES_MAX = 64
+"""Lengths and numbers of a member in a record."""
+
+
+def utf8_bytes_max(text: str) -> int:
+    return len(text) if text.isascii() else 4 * len(text)
+
 
 class ClassicMember:
     """`protocols` has the member's metadata by protocol name, in its order of preference. After a restart it has
@@ -21,6 +28,7 @@ class ClassicMember:
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
+        "record_bytes_max",
         "session_timeout_ms",
     )
 
@@ -46,6 +54,17 @@ class ClassicMember:
         self.assignment = assignment
         self.is_new = False
         """It has not been in a generation yet."""
+        self.record_bytes_max = self._measure()
+        """What the member takes in the record of its group, whichever protocol is chosen."""
+
+    def set_protocols(self, protocols: Mapping[str, bytes]) -> None:
+        self.protocols = protocols
+        self.record_bytes_max = self._measure()
+
+    def _measure(self) -> int:
+        texts = (self.member_id, self.instance_id or "", self.client_id, self.client_host)
+        metadata_bytes = max(map(len, self.protocols.values()), default=0)
+        return sum(map(utf8_bytes_max, texts)) + metadata_bytes + len(self.assignment) + _FIXED_BYTES_MAX
 
     def has_protocols(self, protocols: Mapping[str, bytes]) -> bool:
         """The same ones, in the same order."""

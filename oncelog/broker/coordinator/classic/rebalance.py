@@ -115,7 +115,7 @@ def prepare(group: ClassicGroup, settings: GroupSettings, effects: Effects) -> N
     group.pending_sync.clear()
     effects.cancel_timer(sync_timer(group))
     is_initial = group.is_empty
-    group.transition_to(ClassicState.PREPARING_REBALANCE, effects.now_ms)
+    group.transition_to(ClassicState.PREPARING_REBALANCE, effects.now)
     if is_initial:
         delay_ms = settings.initial_rebalance_delay_ms
         _delay_initial(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), effects)
@@ -159,9 +159,9 @@ def complete(group: ClassicGroup, effects: Effects) -> None:
         effects.set_timer(join_timer(group), group.rebalance_timeout_ms)
         return
     group.initial_delay = None
-    group.begin_generation(effects.now_ms)
+    group.begin_generation(effects.now)
     if group.is_empty:
-        effects.write(group.record({}, effects.now_ms))
+        effects.write(group.record({}, effects.now))
         return
     for member in group.members.values():
         complete_join_with(group, member.member_id, joined(group, member.member_id), effects)

@@ -6,6 +6,7 @@ all who wait get their part.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from oncelog.broker.coordinator.classic.group import ClassicGroup
@@ -30,22 +31,24 @@ def sync(group: ClassicGroup, request: SyncGroupRequest, effects: Effects) -> Re
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "the group has chosen another protocol")
     if group.state is ClassicState.PREPARING_REBALANCE:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+    assignments: dict[str, bytes] | None = None
+    if group.state is ClassicState.COMPLETING_REBALANCE and member_id == group.leader_id:
+        assignments = {assigned.member_id: assigned.assignment for assigned in request.assignments}
+        effects.write(group.record(assignments, effects.now))
     group.pending_sync.discard(member_id)
     if not group.pending_sync:
         effects.cancel_timer(sync_timer(group))
     if group.state is ClassicState.STABLE:
         return effects.result(_answer(group, group.members[member_id].assignment))
     group.awaiting_sync.add(member_id)
-    if member_id == group.leader_id:
-        _assign(group, request, effects)
+    if assignments is not None:
+        _hand_out(group, assignments, effects)
     displaced = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
     return effects.park(sync_token(group, member_id), displaced)
 
 
-def _assign(group: ClassicGroup, request: SyncGroupRequest, effects: Effects) -> None:
+def _hand_out(group: ClassicGroup, assignments: Mapping[str, bytes], effects: Effects) -> None:
     """A member that the leader forgot gets nothing."""
-    assignments = {assigned.member_id: assigned.assignment for assigned in request.assignments}
-    effects.write(group.record(assignments, effects.now_ms))
     for member_id in list(group.awaiting_sync):
         complete_sync_with(group, member_id, _answer(group, assignments.get(member_id, b"")), effects)
         refresh_session(group, group.members[member_id], effects)

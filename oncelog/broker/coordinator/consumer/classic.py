@@ -19,9 +19,9 @@ from oncelog.broker.coordinator.consumer.timers import join_timer, session_timer
 from oncelog.broker.coordinator.consumer.topics import TopicMetadata
 from oncelog.broker.coordinator.consumer.update import MemberUpdate
 from oncelog.broker.coordinator.consumer.upgrade import (
+    Downgrade,
     can_downgrade,
     decode_subscription,
-    downgrade,
     encode_assignment,
 )
 from oncelog.broker.coordinator.effects import Effects
@@ -133,7 +133,7 @@ class ClassicJoin:
 
     def _downgrade(self, former: ConsumerMember, joining: ConsumerMember) -> JoinGroupResponse:
         """The static member was the last one of the consumer protocol, and is back as a classic one."""
-        downgrade(self._group, [former], joining, self._topics, self._effects)
+        Downgrade(self._group, [former], joining, self._topics, self._effects.now).carry_out(self._effects)
         return self._answer(joining, self._group.group_epoch)
 
     def _answer(self, member: ConsumerMember, generation: int) -> JoinGroupResponse:

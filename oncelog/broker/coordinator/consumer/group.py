@@ -50,7 +50,8 @@ class ConsumerGroup:
         self.group_epoch = 1
         self.metadata_hash = 0
         self.assignment_epoch = 0
-        self.assignment_timestamp_ms = 0
+        self.assigned_ms: int | None = None
+        """When the target assignment was made, in steady time."""
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         """Member ids by instance id."""
@@ -131,8 +132,8 @@ class ConsumerGroup:
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self._name_counts or any(topic in regex.topics for regex in self.regexes.values())
 
-    def retention_start_ms(self, commit_timestamp_ms: int) -> int | None:
-        return commit_timestamp_ms
+    def retention_start_ms(self, committed_ms: int) -> int | None:
+        return committed_ms
 
     def tombstones(self) -> list[CoordinatorRecord]:
         return group_tombstones(self.group_id, self.members, self.regexes)
@@ -196,6 +197,10 @@ class ConsumerGroup:
 
     def install_member(self, member: ConsumerMember) -> None:
         former = self.members.get(member.member_id)
+        if former is None or former.topic_names is not member.topic_names:
+            # A member may have thousands of names, and its assignment changes more often than they do.
+            _add(self._name_counts, former.topic_names if former else (), -1)
+            _add(self._name_counts, member.topic_names, 1)
         if former is not None:
             self._count(former, -1)
             self._disown(former)
@@ -211,6 +216,7 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         if member is None:
             return
+        _add(self._name_counts, member.topic_names, -1)
         self._count(member, -1)
         self._disown(member)
         self.awaited_joins.discard(member_id)
@@ -228,7 +234,6 @@ class ConsumerGroup:
                     self._owners.pop(topic_id, None)
 
     def _count(self, member: ConsumerMember, change: int) -> None:
-        _add(self._name_counts, member.topic_names, change)
         if member.topic_regex:
             _add(self._regex_counts, (member.topic_regex,), change)
         if member.server_assignor is not None:

@@ -14,6 +14,7 @@ from oncelog.broker.coordinator.consumer.describe import describe_group
 from oncelog.broker.coordinator.consumer.group import ConsumerGroup
 from oncelog.broker.coordinator.consumer.heartbeat import (
     check_request,
+    check_size,
     find_leaving,
     heartbeat,
     leave_for_a_while,
@@ -37,11 +38,12 @@ from oncelog.broker.coordinator.consumer.timers import (
     session_timer,
 )
 from oncelog.broker.coordinator.consumer.topics import TopicMetadata
-from oncelog.broker.coordinator.consumer.upgrade import can_downgrade, downgrade, upgrade
+from oncelog.broker.coordinator.consumer.upgrade import Downgrade, can_downgrade, upgrade
 from oncelog.broker.coordinator.contract import Result
-from oncelog.broker.coordinator.effects import Effects
+from oncelog.broker.coordinator.effects import BatchLimit, Effects
 from oncelog.broker.coordinator.group import Caller, Groups, Replay, TimerHandler
 from oncelog.broker.coordinator.group_settings import Settings
+from oncelog.broker.coordinator.now import Now
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.consumer_group_describe import DescribedGroup
 from oncelog.protocol.messages.consumer_group_heartbeat import (
@@ -60,9 +62,12 @@ logger = logging.getLogger(__name__)
 
 
 class ConsumerGroups:
-    def __init__(self, groups: Groups, settings: Settings, image: Callable[[], MetadataImage]) -> None:
+    def __init__(
+        self, groups: Groups, settings: Settings, image: Callable[[], MetadataImage], batch_bytes_max: BatchLimit
+    ) -> None:
         self._groups = groups
         self._settings = settings
+        self._batch_bytes_max = batch_bytes_max
         self._topics = TopicMetadata(image)
         self._replay = ConsumerReplay(groups)
 
@@ -100,6 +105,7 @@ class ConsumerGroups:
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, effects: Effects
     ) -> Result[ConsumerGroupHeartbeatResponse]:
         check_request(request, caller.version, self._settings().consumer_assignors)
+        check_size(request, effects.batch_bytes_max)
         if request.member_epoch < JOINING_EPOCH:
             return self._leave(request, effects)
         group = self._group_for(request, effects)
@@ -189,8 +195,8 @@ class ConsumerGroups:
     # -- timers ----------------------------------------------------------------------------------------------
 
     def _removing(self, reason: str, applies: Callable[[ConsumerMember], bool] | None = None) -> TimerHandler:
-        def handle(now_ms: int, group_id: str, member_id: str) -> Result[None]:
-            effects = Effects(now_ms)
+        def handle(now: Now, group_id: str, member_id: str) -> Result[None]:
+            effects = Effects(now, self._batch_bytes_max())
             group = self.find(group_id)
             member = group.members.get(member_id) if group else None
             if group and member and (applies is None or applies(member)):
@@ -204,8 +210,8 @@ class ConsumerGroups:
     def _is_revoking(member: ConsumerMember) -> bool:
         return member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch != STATIC_LEAVING_EPOCH
 
-    def _downgraded(self, now_ms: int, group_id: str) -> Result[None]:
-        effects = Effects(now_ms)
+    def _downgraded(self, now: Now, group_id: str) -> Result[None]:
+        effects = Effects(now, self._batch_bytes_max())
         group = self._groups.get(group_id)
         if isinstance(group, ClassicGroup) and group.members and group.can_rebalance:
             prepare(group, self._settings(), effects)
@@ -215,9 +221,12 @@ class ConsumerGroups:
 
     def _remove(self, group: ConsumerGroup, leaving: Sequence[ConsumerMember], effects: Effects) -> None:
         if can_downgrade(group, leaving, self._settings()):
-            downgrade(group, leaving, None, self._topics, effects)
-        else:
-            remove_members(group, leaving, self._topics, effects)
+            downgraded = Downgrade(group, leaving, None, self._topics, effects.now)
+            if effects.fits(downgraded.records):
+                downgraded.carry_out(effects)
+                return
+            logger.warning("group %s stays a consumer group: its record as a classic one is too large", group.group_id)
+        remove_members(group, leaving, self._topics, effects)
 
     def _existing(self, group_id: str) -> ConsumerGroup:
         group = self.find(group_id)

@@ -25,6 +25,7 @@ from oncelog.broker.coordinator.consumer.settings import ConsumerSettings
 from oncelog.broker.coordinator.consumer.timers import cancel_timers, rebalance_timer, session_timer
 from oncelog.broker.coordinator.consumer.topics import TopicMetadata
 from oncelog.broker.coordinator.consumer.update import MemberUpdate
+from oncelog.broker.coordinator.contract import RecordsTooLarge
 from oncelog.broker.coordinator.effects import Effects
 from oncelog.broker.coordinator.group import Caller
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -58,6 +59,13 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignor
     if request.server_assignor is not None and request.server_assignor not in assignors:
         names = ", ".join(assignors)
         raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, f"{request.server_assignor} is none of the assignors: {names}")
+
+
+def check_size(request: ConsumerGroupHeartbeatRequest, size_bytes_max: int) -> None:
+    """Topic names take most of the time of a large request: do not begin with what the log will not take."""
+    size_bytes = sum(map(len, request.subscribed_topic_names or ()))
+    if size_bytes > size_bytes_max:
+        raise RecordsTooLarge(size_bytes, size_bytes_max)
 
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:

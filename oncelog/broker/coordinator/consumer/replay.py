@@ -97,12 +97,12 @@ class ConsumerReplay:
         self,
         key: ConsumerGroupTargetAssignmentMetadataKey,
         value: ConsumerGroupTargetAssignmentMetadataValue | None,
-        _: ReplayContext,
+        context: ReplayContext,
     ) -> None:
         if value is not None:
             group = self._ensure(key.group_id)
             group.assignment_epoch = value.assignment_epoch
-            group.assignment_timestamp_ms = value.assignment_timestamp
+            group.assigned_ms = context.now.steady_at(value.assignment_timestamp)
         elif (found := self._find(key.group_id)) is not None:
             found.assignment_epoch = _NO_ASSIGNMENT_EPOCH
 

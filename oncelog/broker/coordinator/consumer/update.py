@@ -64,6 +64,7 @@ class MemberUpdate:
         self._settings = settings
         self._effects = effects
         self._regexes: Mapping[str, ResolvedRegex] = group.regexes
+        self._regexes_refreshed = False
         self._group_epoch = group.group_epoch
         self._subscription_changed = (
             member.topic_names != before.topic_names or member.topic_regex != before.topic_regex
@@ -76,17 +77,25 @@ class MemberUpdate:
     def run(self, reported: Sequence[PartitionList] | None) -> ConsumerMember:
         """The member as it is afterwards. `reported` are the partitions that it says it has."""
         self._update_group()
-        return self._reconcile(self._next_target(), reported)
+        member = self._reconcile(self._next_target(), reported)
+        self._note_seen()
+        return member
+
+    def _note_seen(self) -> None:
+        """Not before all records are written, since the log may refuse them."""
+        self._group.topics_seen = self._topics.image.topics
+        if self._regexes_refreshed:
+            self._group.regexes_checked_ms = self._effects.now.steady_ms
+            self._group.regexes_checked_topics = self._topics.image.topics
 
     def _update_group(self) -> None:
         """Write the member, and a new epoch if its subscription or the topics have changed."""
         if self._member != self._before:
             self._effects.write(member_record(self._group.group_id, self._member))
         matches_changed = self._update_regexes()
-        topics_seen = self._topics.image.topics
-        if self._subscription_changed or matches_changed or self._group.topics_seen is not topics_seen:
+        is_topic_news = self._group.topics_seen is not self._topics.image.topics
+        if self._subscription_changed or matches_changed or is_topic_news:
             self._maybe_begin_epoch(certain=self._subscription_changed or matches_changed)
-            self._group.topics_seen = topics_seen
 
     def _maybe_begin_epoch(self, *, certain: bool) -> None:
         group = self._group
@@ -111,8 +120,7 @@ class MemberUpdate:
         if regexes and self._is_refresh_due():
             for known in list(regexes):
                 changed |= self._resolve(known, regexes)
-            group.regexes_checked_ms = self._effects.now_ms
-            group.regexes_checked_topics = self._topics.image.topics
+            self._regexes_refreshed = True
         self._regexes = regexes
         return changed
 
@@ -120,19 +128,19 @@ class MemberUpdate:
         checked_ms = self._group.regexes_checked_ms
         if checked_ms is None:
             return True
-        is_recent = self._effects.now_ms < checked_ms + REGEX_REFRESH_INTERVAL_MS_MIN
+        is_recent = self._effects.now.steady_ms < checked_ms + REGEX_REFRESH_INTERVAL_MS_MIN
         return not is_recent and self._group.regexes_checked_topics is not self._topics.image.topics
 
     def _resolve(self, regex: str, regexes: dict[str, ResolvedRegex]) -> bool:
         known = regexes.get(regex)
         if known is None:
             check_regex(regex)
-        image, now_ms = self._topics.image, self._effects.now_ms
+        image, wall_ms = self._topics.image, self._effects.now.wall_ms
         found = matching(regex, image.topics)
         if known is not None and known.topics == found:
             return False
-        regexes[regex] = ResolvedRegex(found, image.revision, now_ms)
-        self._effects.write(regex_record(self._group.group_id, regex, found, image.revision, now_ms))
+        regexes[regex] = ResolvedRegex(found, image.revision, wall_ms)
+        self._effects.write(regex_record(self._group.group_id, regex, found, image.revision, wall_ms))
         return True
 
     # -- the target ------------------------------------------------------------------------------------------
@@ -146,7 +154,7 @@ class MemberUpdate:
             assignment = targets.get(member_id, NOTHING)
             if assignment != group.targets.get(member_id):
                 self._effects.write(target_record(group.group_id, member_id, assignment))
-        self._effects.write(target_epoch_record(group.group_id, self._group_epoch, self._effects.now_ms))
+        self._effects.write(target_epoch_record(group.group_id, self._group_epoch, self._effects.now.wall_ms))
         logger.info(
             "group %s: epoch %d has a target for %d members", group.group_id, self._group_epoch, len(self._members)
         )
@@ -157,8 +165,8 @@ class MemberUpdate:
 
     def _may_assign(self) -> bool:
         """Members that come one after the other within a moment share an assignment (KIP-1263)."""
-        elapsed_ms = self._effects.now_ms - self._group.assignment_timestamp_ms
-        return not 0 <= elapsed_ms < self._settings.assignment_interval_ms
+        assigned_ms = self._group.assigned_ms
+        return assigned_ms is None or self._effects.now.steady_ms - assigned_ms >= self._settings.assignment_interval_ms
 
     # -- the member ------------------------------------------------------------------------------------------
 
@@ -175,6 +183,13 @@ class MemberUpdate:
             self._subscription_changed,
         ).advance(member)
         if advanced != member:
+            logger.debug(
+                "group %s: member %s is in epoch %d, %s",
+                group.group_id,
+                advanced.member_id,
+                advanced.member_epoch,
+                advanced.state.name,
+            )
             effects.write(current_record(group.group_id, advanced))
             if advanced.classic is None:
                 self._time_revocation(advanced)

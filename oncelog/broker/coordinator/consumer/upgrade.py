@@ -38,6 +38,7 @@ from oncelog.broker.coordinator.consumer.timers import session_timer as consumer
 from oncelog.broker.coordinator.consumer.topics import TopicMetadata
 from oncelog.broker.coordinator.effects import Effects
 from oncelog.broker.coordinator.group_settings import GroupSettings
+from oncelog.broker.coordinator.now import Now
 from oncelog.protocol.compiler import decode, encode
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.messages.consumer_protocol import (
@@ -50,6 +51,8 @@ from oncelog.protocol.messages.sync_group import SyncGroupResponse
 logger = logging.getLogger(__name__)
 
 _VERSION = struct.Struct(">h")
+_NEVER_ASSIGNED_MS = 0
+"""As a time of 1970, it lets the next heartbeat assign at once."""
 
 
 # -- what consumers tell each other ----------------------------------------------------------------------------
@@ -96,7 +99,7 @@ def upgrade(classic: ClassicGroup, settings: GroupSettings, topics: TopicMetadat
     effects.write(*(member_record(group_id, member) for member in group.members.values()))
     effects.write(group_record(group_id, group.group_epoch, group.metadata_hash))
     effects.write(*(target_record(group_id, member_id, target) for member_id, target in group.targets.items()))
-    effects.write(target_epoch_record(group_id, group.assignment_epoch, group.assignment_timestamp_ms))
+    effects.write(target_epoch_record(group_id, group.assignment_epoch, _NEVER_ASSIGNED_MS))
     effects.write(*(current_record(group_id, member) for member in group.members.values()))
     for member in group.members.values():
         assert member.classic is not None
@@ -190,38 +193,49 @@ def can_downgrade(
     return group.is_classic_without(leaving)
 
 
-def downgrade(
-    group: ConsumerGroup,
-    leaving: Sequence[ConsumerMember],
-    joining: ConsumerMember | None,
-    topics: TopicMetadata,
-    effects: Effects,
-) -> None:
-    """A static member who joins takes the place of its former self, who leaves."""
-    gone = {member.member_id for member in leaving}
-    classic = ClassicGroup(group.group_id, effects.now_ms)
-    classic.generation = group.group_epoch
-    targets: dict[str, Assignment] = {}
-    for member in group.members.values():
-        cancel_timers(group.group_id, member.member_id, effects)
-        if member.member_id not in gone:
-            classic.add(_classic_member(member), PROTOCOL_TYPE)
-            targets[member.member_id] = group.targets.get(member.member_id, {})
-    if joining is not None:
-        classic.add(_classic_member(joining), PROTOCOL_TYPE)
-        targets[joining.member_id] = group.target_of(joining)
-    classic.protocol = protocol = classic.select_protocol()
-    assignments = {
-        member.member_id: encode_assignment(targets[member.member_id], topics, member.protocols[protocol])
-        for member in classic.members.values()
-    }
-    effects.write(*group.tombstones(), classic.record(assignments, effects.now_ms))
-    for classic_member in classic.members.values():
-        refresh_session(classic, classic_member, effects)
-    if joining is None or group.assignment_epoch < group.group_epoch:
-        # The classic group is there when its record has been replayed: its rebalance comes with the next turn.
-        effects.set_timer(downgrade_timer(group.group_id), 0)
-    logger.info("group %s has become a classic group", group.group_id)
+class Downgrade:
+    """The classic group that a consumer group becomes. A static member who joins takes the place of its former self,
+    who leaves."""
+
+    def __init__(
+        self,
+        group: ConsumerGroup,
+        leaving: Sequence[ConsumerMember],
+        joining: ConsumerMember | None,
+        topics: TopicMetadata,
+        now: Now,
+    ) -> None:
+        self._group = group
+        self._classic = classic = ClassicGroup(group.group_id, now)
+        self._rebalances = joining is None or group.assignment_epoch < group.group_epoch
+        gone = {member.member_id for member in leaving}
+        classic.generation = group.group_epoch
+        targets: dict[str, Assignment] = {}
+        for member in group.members.values():
+            if member.member_id not in gone:
+                classic.add(_classic_member(member), PROTOCOL_TYPE)
+                targets[member.member_id] = group.targets.get(member.member_id, {})
+        if joining is not None:
+            classic.add(_classic_member(joining), PROTOCOL_TYPE)
+            targets[joining.member_id] = group.target_of(joining)
+        classic.protocol = protocol = classic.select_protocol()
+        assignments = {
+            member.member_id: encode_assignment(targets[member.member_id], topics, member.protocols[protocol])
+            for member in classic.members.values()
+        }
+        self.records = [*group.tombstones(), classic.record(assignments, now)]
+
+    def carry_out(self, effects: Effects) -> None:
+        group = self._group
+        effects.write(*self.records)
+        for member in group.members.values():
+            cancel_timers(group.group_id, member.member_id, effects)
+        for classic_member in self._classic.members.values():
+            refresh_session(self._classic, classic_member, effects)
+        if self._rebalances:
+            # The classic group is there when its record has been replayed: its rebalance comes with the next turn.
+            effects.set_timer(downgrade_timer(group.group_id), 0)
+        logger.info("group %s has become a classic group", group.group_id)
 
 
 def _classic_member(member: ConsumerMember) -> ClassicMember:

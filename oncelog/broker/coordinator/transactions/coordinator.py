@@ -18,6 +18,7 @@ for part of the next transaction.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable, Iterator
 from itertools import islice
 from typing import Any
@@ -27,13 +28,23 @@ from oncelog.broker.coordinator.contract import (
     Completion,
     CoordinatorRecord,
     Parked,
+    RecordsTooLarge,
     Refused,
     ReplayContext,
     Result,
     SetTimer,
 )
-from oncelog.broker.coordinator.record_codec import decode_record, record_types
-from oncelog.broker.coordinator.transactions.ends import Verdict, check_connection, fenced, judge_end, not_mapped
+from oncelog.broker.coordinator.effects import BatchLimit, no_limit
+from oncelog.broker.coordinator.now import Now
+from oncelog.broker.coordinator.record_codec import batch_bytes_max, decode_record, encode_record, record_types
+from oncelog.broker.coordinator.transactions.ends import (
+    Verdict,
+    being_ended,
+    check_connection,
+    fenced,
+    judge_end,
+    not_mapped,
+)
 from oncelog.broker.coordinator.transactions.memory import Client, LastSeen, TransactionMemory
 from oncelog.broker.coordinator.transactions.requests import (
     EndRequest,
@@ -66,17 +77,29 @@ from oncelog.broker.coordinator.transactions.transitions import (
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
 
+logger = logging.getLogger(__name__)
+
 EXPIRED_AT_ONCE_MAX = 1000
 """How many tombstones are written in one turn of the event loop."""
+END_BYTES_MAX = 128
+"""By how much the record of a decided or ended transaction can be larger than that of the open one."""
+RECONNECT_MS = 10_000
+"""How long the producer of an open transaction has at least to come back after the coordinator was loaded."""
 
 _TYPES = record_types((TransactionLogKey, TransactionLogValue))
 _EXPIRE = ("expire",)
 
 
 class TransactionCoordinator:
-    def __init__(self, settings: TransactionSettings, seen: dict[str, LastSeen] | None = None) -> None:
+    def __init__(
+        self,
+        settings: TransactionSettings,
+        seen: dict[str, LastSeen] | None = None,
+        batch_bytes_max: BatchLimit = no_limit,
+    ) -> None:
         """`seen` is what a coordinator of this process knew of its clients before it had to start anew."""
         self._settings = settings
+        self._batch_bytes_max = batch_bytes_max
         self._seen = {} if seen is None else seen
         self._transactions: dict[str, Transaction] = {}
         self._memories: dict[str, TransactionMemory] = {}
@@ -85,7 +108,7 @@ class TransactionCoordinator:
     # -- requests --------------------------------------------------------------------------------------------
 
     def init_producer_id(
-        self, request: InitRequest, now_ms: int, new_producer_id: int | None = None
+        self, request: InitRequest, now: Now, new_producer_id: int | None = None
     ) -> Result[ProducerIdentity]:
         """A producer starts, or recovers: whoever had the transactional id before is fenced, and what it left
         open is aborted first."""
@@ -96,10 +119,11 @@ class TransactionCoordinator:
             if new_producer_id is None:
                 raise NeedsProducerId
             created = Transaction(
-                transactional_id, new_producer_id, 0, request.timeout_ms, State.EMPTY, updated_ms=now_ms
+                transactional_id, new_producer_id, 0, request.timeout_ms, State.EMPTY, updated_ms=now.wall_ms
             )
+            record = self._checked(transaction_record(created))
             self._note_client(self._memory(transactional_id), request.connection, request.client)
-            return Result(created.identity, [transaction_record(created)])
+            return Result(created.identity, [record])
         memory = self._memory(transactional_id)
         expected = request.expected
         if expected is not None and (memory.is_being_taken_over or not memory.may_recover(transaction, expected)):
@@ -107,21 +131,21 @@ class TransactionCoordinator:
         # Whatever else comes from the former owner is known by its epoch from now on.
         self._note_client(memory, request.connection, request.client)
         if transaction.state in IDLE:
-            initialized = self._initialize(transaction, request, now_ms, new_producer_id)
+            initialized = self._initialize(transaction, request, now, new_producer_id)
             return Result(initialized.identity, [transaction_record(initialized)])
         memory.waiting = request
-        parked = Parked(_init_token(transactional_id), Refused(_concurrent()))
+        parked = Parked(_init_token(transactional_id), Refused(being_ended()))
         if transaction.state in PREPARED:
             return Result(parked)
         memory.bumped(expected.epoch if expected else NO_EPOCH)
-        return _decided(fence(transaction, now_ms), parked)
+        return _decided(fence(transaction, now.wall_ms), parked)
 
     def add_partitions(
         self,
         transactional_id: str,
         producer: ProducerIdentity,
         partitions: frozenset[TopicPartition],
-        now_ms: int,
+        now: Now,
         *,
         client_version: int = 0,
         connection: int = 0,
@@ -131,25 +155,27 @@ class TransactionCoordinator:
         memory = self._memory(transactional_id)
         check_connection(memory, connection, client_version)
         if transaction.state in PREPARED:
-            raise _concurrent()
+            raise being_ended()
+        begins = transaction.state != State.ONGOING
+        records = []
+        if begins or not partitions <= transaction.partitions:
+            grown = add(transaction, partitions, client_version, now.wall_ms)
+            records.append(self._checked(transaction_record(grown)))
         self._note_client(memory, connection if client_version < 2 else memory.seen.connection, client)
-        if transaction.state == State.ONGOING:
-            if partitions <= transaction.partitions:
-                return Result(None)
-            return Result(None, [transaction_record(add(transaction, partitions, client_version, now_ms))])
+        if not begins:
+            return Result(None, records)
         memory.new_epoch_used()
-        begun = add(transaction, partitions, client_version, now_ms)
-        timer = SetTimer(_timeout_key(transactional_id), now_ms + transaction.timeout_ms)
-        return Result(None, [transaction_record(begun)], timers=[timer])
+        timer = SetTimer(_timeout_key(transactional_id), now.steady_ms + transaction.timeout_ms)
+        return Result(None, records, timers=[timer])
 
     def verify_producer(self, transactional_id: str, producer: ProducerIdentity) -> Transaction:
         """The producer's transaction, to see which partitions it has (KIP-890). Raises if it cannot have one."""
         transaction = self._check_producer(transactional_id, producer)
         if transaction.state in PREPARED:
-            raise _concurrent()
+            raise being_ended()
         return transaction
 
-    def end(self, request: EndRequest, now_ms: int, new_producer_id: int | None = None) -> Result[ProducerIdentity]:
+    def end(self, request: EndRequest, now: Now, new_producer_id: int | None = None) -> Result[ProducerIdentity]:
         """Commit or abort. A retry after an unknown outcome gets the answer that the first one would have got."""
         transactional_id = request.transactional_id
         transaction = self._check_known(transactional_id)
@@ -160,7 +186,7 @@ class TransactionCoordinator:
         if verdict is Verdict.REPEAT:
             return Result(transaction.identity)
         # The request before a retry may still wait; whichever connection is alive gets the answer.
-        parked = Parked(_end_token(transactional_id), Refused(_concurrent()))
+        parked = Parked(_end_token(transactional_id), Refused(being_ended()))
         if verdict is Verdict.WAIT:
             return Result(parked)
         next_producer_id = NO_PRODUCER_ID
@@ -171,7 +197,7 @@ class TransactionCoordinator:
                 next_producer_id = new_producer_id
             memory.bumped(transaction.producer_epoch)
         state = State.PREPARE_COMMIT if request.commit else State.PREPARE_ABORT
-        return _decided(decide(transaction, state, request.client_version, now_ms, next_producer_id), parked)
+        return _decided(decide(transaction, state, request.client_version, now.wall_ms, next_producer_id), parked)
 
     def awaits(self, effect: WriteMarkers) -> bool:
         """Whether these markers are still to be written. A late one would end the next transaction."""
@@ -182,7 +208,7 @@ class TransactionCoordinator:
             and transaction.identity == (effect.producer_id, effect.producer_epoch)
         )
 
-    def markers_written(self, effect: WriteMarkers, now_ms: int, new_producer_id: int | None = None) -> Result[None]:
+    def markers_written(self, effect: WriteMarkers, now: Now, new_producer_id: int | None = None) -> Result[None]:
         """Every partition has its marker: the transaction is over, and who waited for that goes on."""
         if not self.awaits(effect):
             return Result(None)
@@ -191,14 +217,14 @@ class TransactionCoordinator:
         takes_new_id = needs_producer_id_to_complete(prepared)
         if takes_new_id and new_producer_id is None:
             raise NeedsProducerId
-        completed = complete(prepared, new_producer_id, now_ms)
+        completed = complete(prepared, new_producer_id, now.wall_ms)
         records = [transaction_record(completed)]
         completions = [Completion(_end_token(transactional_id), completed.identity, at_once=not takes_new_id)]
         waiting = self._memory(transactional_id).waiting
         if waiting is not None:
             reply: ProducerIdentity | Refused
             try:
-                initialized = self._initialize(completed, waiting, now_ms, new_producer_id)
+                initialized = self._initialize(completed, waiting, now, new_producer_id)
             except KafkaError as error:
                 reply = Refused(error)
             else:
@@ -240,39 +266,51 @@ class TransactionCoordinator:
             return
         assert isinstance(record.value, TransactionLogValue)
         former = self._transactions.get(transactional_id)
-        transaction = transaction_from(record.key, record.value, context.offset)
+        transaction = transaction_from(record.key, record.value, context)
         self._transactions[transactional_id] = transaction
-        if not self._loaded and former is not None:
+        if self._loaded:
+            self._log_transition(former, transaction)
+        elif former is not None:
             self._recall(former, transaction)
+
+    def _log_transition(self, former: Transaction | None, transaction: Transaction) -> None:
+        if logger.isEnabledFor(logging.DEBUG) and (former is None or former.state != transaction.state):
+            logger.debug(
+                "transactional id %s: %s -> %s, producer %d, epoch %d",
+                transaction.transactional_id,
+                None if former is None else former.state.name,
+                transaction.state.name,
+                transaction.producer_id,
+                transaction.producer_epoch,
+            )
 
     def replay_marker(self, *_: object) -> Result[None]:
         """Kafka writes one here if it is asked to. It ends nothing."""
         return Result(None)
 
-    def on_loaded(self, now_ms: int) -> Result[None]:
+    def on_loaded(self, now: Now) -> Result[None]:
         """Go on with what was decided, and with the clocks of what was not."""
         self._loaded = True
-        timers: list[SetTimer | CancelTimer] = [SetTimer(_EXPIRE, now_ms + self._settings.expiration_check_ms)]
+        timers: list[SetTimer | CancelTimer] = [SetTimer(_EXPIRE, now.steady_ms + self._settings.expiration_check_ms)]
         effects = []
         for transaction in self._transactions.values():
             if transaction.state in PREPARED:
                 effects.append(_markers(transaction))
             elif transaction.state == State.ONGOING:
-                # The wall clock may have been set back meanwhile.
-                deadline_ms = min(transaction.started_ms, now_ms) + transaction.timeout_ms
+                deadline_ms = now.steady_ms + _time_left_ms(transaction, now.wall_ms)
                 timers.append(SetTimer(_timeout_key(transaction.transactional_id), deadline_ms))
         return Result(None, timers=timers, effects=effects)
 
-    def on_timer(self, key: Hashable, now_ms: int) -> Result[None]:
+    def on_timer(self, key: Hashable, now: Now) -> Result[None]:
         if key == _EXPIRE:
-            return self._expire(now_ms)
+            return self._expire(now)
         assert isinstance(key, tuple)
         transaction = self._transactions.get(key[1])
         if transaction is None or transaction.state != State.ONGOING:
             return Result(None)
         # The producer may come back and learn that it was aborted, unlike one that was fenced (KIP-588).
         self._memory(transaction.transactional_id).bumped(transaction.producer_epoch, timed_out=True)
-        return _decided(fence(transaction, now_ms), None)
+        return _decided(fence(transaction, now.wall_ms), None)
 
     def on_unloaded(self) -> None:
         self._memories.clear()
@@ -288,6 +326,14 @@ class TransactionCoordinator:
                 f"transaction.timeout.ms={request.timeout_ms} is not within 1 and the broker's "
                 f"transaction.max.timeout.ms={self._settings.timeout_ms_max}",
             )
+
+    def _checked(self, record: CoordinatorRecord) -> CoordinatorRecord:
+        """RecordsTooLarge unless the log takes it, and the records of the same transaction's end as well."""
+        size_bytes = batch_bytes_max([encode_record(record)])
+        size_bytes_max = self._batch_bytes_max() - END_BYTES_MAX
+        if size_bytes > size_bytes_max:
+            raise RecordsTooLarge(size_bytes, size_bytes_max)
+        return record
 
     def _check_known(self, transactional_id: str) -> Transaction:
         if not transactional_id:
@@ -327,7 +373,7 @@ class TransactionCoordinator:
             self._memory(transaction.transactional_id).bumped(former.producer_epoch)
 
     def _initialize(
-        self, transaction: Transaction, request: InitRequest, now_ms: int, new_producer_id: int | None
+        self, transaction: Transaction, request: InitRequest, now: Now, new_producer_id: int | None
     ) -> Transaction:
         """Give the producer its epoch: a new one, or the present one again if the producer has not heard of it."""
         memory = self._memory(transaction.transactional_id)
@@ -336,7 +382,7 @@ class TransactionCoordinator:
         if expected is not None and expected != identity:
             if not memory.may_recover(transaction, expected):
                 raise fenced()
-            return initialize(transaction, identity, request.timeout_ms, now_ms)
+            return initialize(transaction, identity, request.timeout_ms, now.wall_ms)
         if transaction.epoch_exhausted:
             if new_producer_id is None:
                 raise NeedsProducerId
@@ -344,22 +390,22 @@ class TransactionCoordinator:
         else:
             identity = ProducerIdentity(transaction.producer_id, transaction.producer_epoch + 1)
         memory.bumped(transaction.producer_epoch if expected else NO_EPOCH)
-        return initialize(transaction, identity, request.timeout_ms, now_ms)
+        return initialize(transaction, identity, request.timeout_ms, now.wall_ms)
 
-    def _expire(self, now_ms: int) -> Result[None]:
+    def _expire(self, now: Now) -> Result[None]:
         """Forget transactional ids that nobody has used for long; their producers start anew if they come back."""
         expired = list(
             islice(
                 (
                     transaction.transactional_id
                     for transaction in self._transactions.values()
-                    if transaction.state in IDLE and now_ms - transaction.updated_ms >= self._settings.expiration_ms
+                    if transaction.state in IDLE and now.steady_ms - transaction.used_ms >= self._settings.expiration_ms
                 ),
                 EXPIRED_AT_ONCE_MAX,
             )
         )
         pause_ms = 0 if len(expired) == EXPIRED_AT_ONCE_MAX else self._settings.expiration_check_ms
-        timers: list[SetTimer | CancelTimer] = [SetTimer(_EXPIRE, now_ms + pause_ms)]
+        timers: list[SetTimer | CancelTimer] = [SetTimer(_EXPIRE, now.steady_ms + pause_ms)]
         tombstones = [tombstone(transactional_id) for transactional_id in expired]
         return Result(None, tombstones, timers=timers, divisible=True)
 
@@ -367,6 +413,19 @@ class TransactionCoordinator:
 def _decided(prepared: Transaction, reply: Parked | None) -> Result[Any]:
     timers: list[SetTimer | CancelTimer] = [CancelTimer(_timeout_key(prepared.transactional_id))]
     return Result(reply, [transaction_record(prepared)], timers=timers, effects=[_markers(prepared)])
+
+
+def _time_left_ms(transaction: Transaction, wall_ms: int) -> int:
+    """What an open transaction that was found in the log has left of its timeout.
+
+    If it seems to have begun in the future, or to be overdue, the wall clock was set or the broker was down: nobody
+    knows how long its producer could use it, so it gets its whole timeout. Otherwise it gets at least the time that
+    the producer needs to find the coordinator again.
+    """
+    elapsed_ms = wall_ms - transaction.started_ms
+    if not 0 <= elapsed_ms < transaction.timeout_ms:
+        return transaction.timeout_ms
+    return max(transaction.timeout_ms - elapsed_ms, min(transaction.timeout_ms, RECONNECT_MS))
 
 
 def _markers(prepared: Transaction) -> WriteMarkers:
@@ -390,10 +449,6 @@ def _init_token(transactional_id: str) -> tuple[str, str]:
 
 def _end_token(transactional_id: str) -> tuple[str, str]:
     return ("end", transactional_id)
-
-
-def _concurrent() -> KafkaError:
-    return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the former transaction is being ended")
 
 
 def _empty_id() -> KafkaError:

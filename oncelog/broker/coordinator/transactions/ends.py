@@ -4,7 +4,7 @@ A retry after an unknown outcome has to get the answer that the first request wo
 late that it meets the next transaction must not end that. Version 2 tells them apart by the epoch, which every end
 bumps: a retry has the epoch before. Version 1 has only one epoch, so there a request in the state Complete is a
 retry, and one that is late is known by its connection, which is older than the newest of its producer
-(KAFKA-17754).
+(KAFKA-17754). A version 2 client begins the epoch of its answer with sequence 0, so it never gets one that was used.
 """
 
 from __future__ import annotations
@@ -38,11 +38,14 @@ def judge_end(transaction: Transaction, memory: TransactionMemory, request: EndR
     if transaction.bumps_epoch and state in PREPARED and is_current:
         # The client cannot have this epoch yet.
         raise fenced()
+    if request.client_version >= 2 and state in PREPARED and is_current:
+        # Decided by version 1, which keeps the epoch. Version 2 must not get it as its next one.
+        raise being_ended()
     if state == State.ONGOING:
         return Verdict.DECIDE
     if state == (State.PREPARE_COMMIT if request.commit else State.PREPARE_ABORT):
         return Verdict.WAIT
-    is_retry = is_former or not transaction.bumps_epoch
+    is_retry = is_former or request.client_version < 2
     if is_retry and state == (State.COMPLETE_COMMIT if request.commit else State.COMPLETE_ABORT):
         return Verdict.REPEAT
     if is_former and memory.is_being_taken_over:
@@ -57,6 +60,10 @@ def judge_end(transaction: Transaction, memory: TransactionMemory, request: EndR
 
 def fenced() -> KafkaError:
     return KafkaError(ErrorCode.PRODUCER_FENCED, "a newer producer uses this transactional id")
+
+
+def being_ended() -> KafkaError:
+    return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "the former transaction is being ended")
 
 
 def not_mapped() -> KafkaError:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from enum import IntEnum
 
-from oncelog.broker.coordinator.contract import CoordinatorRecord
+from oncelog.broker.coordinator.contract import CoordinatorRecord, ReplayContext
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.messages.transaction_records import (
     PartitionsSchema,
@@ -73,6 +74,7 @@ class Transaction(NamedTuple):
     state: State
     partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = -1
+    """Wall-clock time, as is `updated_ms`."""
     updated_ms: int = -1
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
@@ -80,6 +82,8 @@ class Transaction(NamedTuple):
     """2 if the client that last changed the state bumps the epoch at every end (KIP-890), otherwise 0, as in Kafka."""
     record_offset: int = -1
     """Where its record is in the log."""
+    used_ms: int = 0
+    """When it was last updated, in steady time, by which it expires."""
 
     @property
     def identity(self) -> ProducerIdentity:
@@ -106,9 +110,9 @@ class Transaction(NamedTuple):
 
 
 def transaction_record(transaction: Transaction) -> CoordinatorRecord:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(transaction.partitions):
-        topics.setdefault(topic, []).append(partition)
+    topics: defaultdict[str, list[int]] = defaultdict(list)
+    for topic, partition in transaction.partitions:
+        topics[topic].append(partition)
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         previous_producer_id=transaction.previous_producer_id,
@@ -118,7 +122,7 @@ def transaction_record(transaction: Transaction) -> CoordinatorRecord:
         transaction_status=transaction.state,
         transaction_partitions=None
         if transaction.state == State.EMPTY
-        else [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in topics.items()],
+        else [PartitionsSchema(topic=topic, partition_ids=sorted(ids)) for topic, ids in sorted(topics.items())],
         transaction_last_update_timestamp_ms=transaction.updated_ms,
         transaction_start_timestamp_ms=transaction.started_ms,
         client_transaction_version=transaction.client_version,
@@ -130,7 +134,7 @@ def tombstone(transactional_id: str) -> CoordinatorRecord:
     return CoordinatorRecord(_key(transactional_id), None)
 
 
-def transaction_from(key: TransactionLogKey, value: TransactionLogValue, record_offset: int) -> Transaction:
+def transaction_from(key: TransactionLogKey, value: TransactionLogValue, context: ReplayContext) -> Transaction:
     return Transaction(
         transactional_id=key.transactional_id,
         producer_id=value.producer_id,
@@ -147,7 +151,8 @@ def transaction_from(key: TransactionLogKey, value: TransactionLogValue, record_
         previous_producer_id=value.previous_producer_id,
         next_producer_id=value.next_producer_id,
         client_version=value.client_transaction_version,
-        record_offset=record_offset,
+        record_offset=context.offset,
+        used_ms=context.now.steady_at(value.transaction_last_update_timestamp_ms),
     )
 
 

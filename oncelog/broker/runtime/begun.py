@@ -28,6 +28,21 @@ def begin(coroutine: Coroutine[Any, Any, T]) -> T | Begun[T]:
     return Begun(coroutine, waits_for)
 
 
+def spawn(coroutine: Coroutine[Any, Any, T]) -> Promise[T]:
+    """As `begin`, for a coroutine that usually waits: a promise in any case, of its error too."""
+    try:
+        result = begin(coroutine)
+    except Exception as error:
+        failed: Promise[T] = Promise()
+        failed.set_exception(error)
+        return failed
+    if isinstance(result, Promise):
+        return result
+    settled: Promise[T] = Promise()
+    settled.set_result(result)
+    return settled
+
+
 class Begun(Promise[T]):
     """What the rest of a coroutine will return; its cancellation reaches the coroutine as that of a task would."""
 
@@ -57,8 +72,11 @@ class Begun(Promise[T]):
             waits_for = self._coroutine.send(None)
         except StopIteration as end:
             self.set_result(end.value)
-        except (Exception, asyncio.CancelledError) as error:
+        except BaseException as error:
+            # Whoever awaits this must hear of it: a coroutine that has ended can no longer be cancelled.
             self.set_exception(error)
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
         else:
             self._wait_for(waits_for)
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable
 
 import pytest
 
+from oncelog.broker.runtime.begun import Begun, begin
 from oncelog.broker.runtime.promise import Promise
-from oncelog.broker.server.begun import Begun, begin
 
 
 async def wait_for(awaited: Awaitable[None], told: list[str]) -> None:
@@ -165,3 +165,24 @@ async def test_a_coroutine_may_first_let_others_go_on() -> None:
     rest = begin(pause())
     assert isinstance(rest, Begun)
     assert await rest == 42
+
+
+async def test_whatever_ends_the_coroutine_reaches_who_awaits_it() -> None:
+    """Also what is no Exception: otherwise a task would wait for ever, and could not even be cancelled."""
+
+    class Crash(BaseException):
+        pass
+
+    first: Promise[None] = Promise()
+
+    async def crash() -> None:
+        await first
+        raise Crash
+
+    rest = begin(crash())
+    assert isinstance(rest, Begun)
+    task = asyncio.ensure_future(rest)
+    await asyncio.sleep(0)
+    first.set_result(None)
+    with pytest.raises(Crash):
+        await task

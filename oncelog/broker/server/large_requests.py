@@ -1,0 +1,161 @@
+"""Requests with thousands of elements, beside the requests of other clients.
+
+The event loop decodes and handles a request in one piece only up to `LOOP_ELEMENTS_MAX` elements. A larger one is
+decoded in a thread. Its handler then gets it in chunks, where the API can be cut (`CHUNKS` in the handler's module),
+one chunk in each turn of the loop; other handlers pause by themselves (`Pace`). The answer is encoded in the thread.
+One large request is decoded and handled at a time, so that many of them do not take the memory of all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from oncelog.broker.runtime.begun import begin
+from oncelog.broker.runtime.context import NO_REPLY
+from oncelog.broker.runtime.memory import collector_paused, return_large_blocks
+from oncelog.broker.runtime.worker import Worker
+from oncelog.protocol.chunks import ChunkPaths, ChunkSize, cut, join
+from oncelog.protocol.compiler import Parts, decode, encode_into
+from oncelog.protocol.errors import ProtocolError, TooManyElementsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.runtime.turns import Turns
+    from oncelog.protocol.schema import Message
+
+    Handle = Callable[[Any, RequestContext], Any]
+    Refuse = Callable[[Message, Exception], "Message | None"]
+    """Makes the API's error answer; None if the connection is closed instead."""
+
+T = TypeVar("T")
+
+LOOP_ELEMENTS_MAX = 1000
+CHUNK_SECONDS = 0.002
+"""The chunks of a request grow or shrink until one takes about this long."""
+CHUNK_ELEMENTS_FIRST = 32
+CHUNK_ELEMENTS_MAX = 200
+DROPPED_AT_ONCE = 500
+
+
+class LargeRequests:
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._one_at_a_time = asyncio.Lock()
+        self._worker = Worker("oncelog-request", threads_max=1)
+        self._is_prepared = False
+        self._is_closed = False
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._worker.close()
+
+    async def answer(
+        self,
+        request_class: type[Message],
+        frame: memoryview,
+        position: int,
+        elements_max: int,
+        paths: tuple[ChunkPaths, ...],
+        handle: Handle,
+        refuse: Refuse,
+        context: RequestContext,
+    ) -> Message | None:
+        async with self._one_at_a_time:
+            if not self._is_prepared:
+                self._is_prepared = True
+                await self._run(return_large_blocks)
+            with collector_paused():
+                request = await self._decode(request_class, frame, position, context.version, elements_max)
+                path = next((path for path in paths if getattr(request, path.request[0])), None)
+                if path is not None:
+                    response = await self._answer_in_chunks(request, path, handle, refuse, context)
+                    await self._run(partial(_drop, request))
+                    return response
+                result = _begin(handle, refuse, request, context)
+        # From here on it only waits, or pauses by itself: another one may begin.
+        return await _settled(result, refuse, request)
+
+    async def encode(self, message: Message, version: int, header: bytes) -> Parts:
+        parts: Parts = [header]
+        with collector_paused():
+            await self._run(partial(_encode, message, version, parts))
+        return parts
+
+    async def _decode(
+        self, request_class: type[Message], frame: memoryview, position: int, version: int, elements_max: int
+    ) -> Message:
+        try:
+            return await self._run(partial(decode, request_class, version, frame, position, elements_max))
+        except TooManyElementsError:
+            raise ProtocolError(
+                f"a {request_class.__name__} has more than {elements_max} topics, partitions or other elements; "
+                "the client must send several smaller ones"
+            ) from None
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._is_closed:
+            raise ProtocolError("the broker is stopping")
+        return await self._worker.run(work)
+
+    async def _answer_in_chunks(
+        self, request: Message, path: ChunkPaths, handle: Handle, refuse: Refuse, context: RequestContext
+    ) -> Message | None:
+        response: Message | None = None
+        size = ChunkSize(CHUNK_ELEMENTS_FIRST)
+        for chunk, seam in cut(request, path.request, size):
+            if response is not None:
+                await self._turns.next()
+            started = time.perf_counter()
+            result = _begin(handle, refuse, chunk, context)
+            size.elements = _next_size(size.elements, time.perf_counter() - started)
+            answer = await _settled(result, refuse, chunk)
+            if answer is None:
+                return None
+            if response is None:
+                response = answer
+            elif answer is not NO_REPLY:
+                join(response, answer, path.response, seam)
+        return response
+
+
+def _encode(message: Message, version: int, parts: Parts) -> None:
+    encode_into(message, version, parts)
+    _drop(message)
+
+
+def _drop(message: Message) -> None:
+    """Free the elements of a message that nobody needs any more, in slices: to free all of them at once would take tens
+    of milliseconds without giving up the GIL."""
+    for name in message._specs:
+        elements = getattr(message, name)
+        if isinstance(elements, list):
+            while elements:
+                del elements[-DROPPED_AT_ONCE:]
+
+
+def _begin(handle: Handle, refuse: Refuse, request: Message, context: RequestContext) -> Any:
+    try:
+        result = handle(request, context)
+        return begin(result) if inspect.iscoroutine(result) else result
+    except Exception as error:
+        return refuse(request, error)
+
+
+async def _settled(result: Any, refuse: Refuse, request: Message) -> Message | None:
+    try:
+        answer: Message | None = await result if inspect.isawaitable(result) else result
+    except Exception as error:
+        return refuse(request, error)
+    return answer
+
+
+def _next_size(elements: int, seconds: float) -> int:
+    if seconds < CHUNK_SECONDS / 2:
+        return min(elements * 2, CHUNK_ELEMENTS_MAX)
+    return max(1, elements // 2) if seconds > CHUNK_SECONDS * 2 else elements

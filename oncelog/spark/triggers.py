@@ -1,0 +1,47 @@
+"""Refuses the triggers with which Spark never calls a data source's writer.
+
+Continuous processing drops every row on its way to a Python data source, and then commits the epoch and the source's
+offsets. The writer cannot stop that: it is not told the trigger, and a commit that raises is only logged by Spark. So
+`writeStream.start()` itself is made to refuse it, in the process in which the data source is registered.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any
+
+from oncelog.spark.errors import SinkError
+
+_MICRO_BATCH_TRIGGERS = frozenset({"ProcessingTimeTrigger", "OneTimeTrigger", "AvailableNowTrigger"})
+
+
+def refuse_other_triggers(source: str) -> None:
+    """From now on, a stream to `source` starts only with a trigger of micro-batches."""
+    from pyspark.sql.streaming import DataStreamWriter
+
+    start: Any = DataStreamWriter.start
+
+    @wraps(start)
+    def checked_start(writer: Any, path: Any = None, format: Any = None, *others: Any, **options: Any) -> Any:
+        if (format or _field(writer, "source")) == source:
+            check_trigger(_field(writer, "trigger"))
+        return start(writer, path, format, *others, **options)
+
+    DataStreamWriter.start = checked_start
+
+
+def check_trigger(trigger: Any) -> None:
+    """Takes a trigger of the JVM. SinkError unless Spark runs micro-batches with it."""
+    kind = str(trigger.getClass().getSimpleName()).rstrip("$")
+    if kind not in _MICRO_BATCH_TRIGGERS:
+        raise SinkError(
+            f"{trigger.toString()} is not supported: Spark would drop all rows and commit the source's offsets. Use"
+            " trigger(processingTime=...) or trigger(availableNow=True)"
+        )
+
+
+def _field(writer: Any, name: str) -> Any:
+    """What was set on a DataStreamWriter is kept in private fields of the JVM's object."""
+    field = writer._jwrite.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(writer._jwrite)
