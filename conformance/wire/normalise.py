@@ -46,6 +46,7 @@ IDENTITIES = (
     "entity_type",
     "feature",
     "topic_id",
+    "producer_id",
 )
 ORDERED = {"aborted_transactions", "synonyms"}
 IN_ORDER_OF_REQUEST = {
@@ -137,7 +138,7 @@ def _list(name: str, kind: FieldType, values: list[Any], version: int, names: Na
     if identity is None:
         return sorted((_field(name, kind, value, version, names) for value in values), key=repr)
     # Numbers for ids are given on the way, so that the way must be the same on every broker.
-    given, values = values, sorted(values, key=lambda value: str(getattr(value, identity)))
+    given, values = values, sorted(values, key=lambda value: _sort_key(getattr(value, identity)))
     items = [_field(name, kind, value, version, names) for value in values]
     named: dict[str, Json] = {}
     for item in items:
@@ -152,6 +153,11 @@ def _list(name: str, kind: FieldType, values: list[Any], version: int, names: Na
         identity_type = next(field.type for field in kind.struct.fields() if field.name == identity)
         named[ORDER] = [_field(identity, identity_type, getattr(value, identity), version, names) for value in given]
     return named
+
+
+def _sort_key(identity: Any) -> Any:
+    """Ids that a broker counts up are in the order in which it gave them out: 999 comes before 1000."""
+    return identity if isinstance(identity, int) else str(identity)
 
 
 def _has(struct: type[Struct], name: str, version: int) -> bool:

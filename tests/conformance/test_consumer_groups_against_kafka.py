@@ -253,6 +253,14 @@ def mixed_life(driver: Driver) -> list[Any]:
     return steps
 
 
+def unreported_life(driver: Driver) -> list[Any]:
+    """A member that does not report what it was given loses it to the next one at once: to the coordinator, a heartbeat
+    that lists no partitions means that the member owns none, even if the member has yet to act on its assignment."""
+    steps: list[Any] = [driver.join("a", T), driver.join("b", T)]
+    steps += [driver.send("a", topic_partitions=[]), driver.send("b"), driver.describe()]
+    return steps
+
+
 def refusals(driver: Driver) -> list[Any]:
     driver.join("a", T, instance_id="i")
     listed = driver._listed({T: [0]})
@@ -279,7 +287,13 @@ def refusals(driver: Driver) -> list[Any]:
     ]
 
 
-LIVES = {"uniform": uniform_life, "range": range_life, "mixed": mixed_life, "refusals": refusals}
+LIVES = {
+    "uniform": uniform_life,
+    "range": range_life,
+    "mixed": mixed_life,
+    "unreported": unreported_life,
+    "refusals": refusals,
+}
 
 
 @pytest.mark.parametrize("life", LIVES)

@@ -235,7 +235,12 @@ class ConsumerGroupLife(RuleBasedStateMachine):
             return
         member.last_heard_ms = self.clients.shard.steady_ms
         member.full = lost
-        if not lost:
+        if lost:
+            # Its heartbeat did not report what it had yet to act on, so the coordinator may have given that away, and
+            # the reply that would have said so is gone. Apache Kafka does the same ("unreported" in
+            # test_consumer_groups_against_kafka.py). The client must drop the assignment and ask again.
+            member.answer = None
+        else:
             member.epoch = reply.member_epoch
             if reply.assignment is not None:
                 member.answer = reply.assignment

@@ -6,6 +6,12 @@ import uuid
 from conformance.wire.normalise import Names, plain
 from conformance.wire.state import TIME_MS, batch
 from oncelog.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from oncelog.protocol.messages.describe_producers import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
 from oncelog.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from oncelog.protocol.messages.join_group import JoinGroupResponse
 from oncelog.protocol.messages.list_offsets import (
@@ -62,3 +68,14 @@ def test_the_order_of_a_fetch_is_seen() -> None:
     one, other = (plain(answer(*names), 12, Names()) for names in (("a", "b"), ("b", "a")))
     assert one != other
     assert plain(answer("a"), 12, Names())["responses"].keys() == {"a"}  # type: ignore[union-attr]
+
+
+def test_producers_are_numbered_in_the_order_of_their_ids() -> None:
+    """Kafka lists them in the order of a hash table, in which 1000 may come before 999."""
+
+    def answer(*producer_ids: int) -> DescribeProducersResponse:
+        producers = [ProducerState(producer_id=number, producer_epoch=number % 7) for number in producer_ids]
+        partition = PartitionResponse(partition_index=0, active_producers=producers)
+        return DescribeProducersResponse(topics=[TopicResponse(name="t", partitions=[partition])])
+
+    assert plain(answer(999, 1000), 0, Names()) == plain(answer(1000, 999), 0, Names())
