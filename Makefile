@@ -46,7 +46,7 @@ run: setup ## Serve 127.0.0.1:9092 with data in ./data
 
 test: $(STAMP)-pipeline check ## Everything that must hold, in under twenty minutes
 	@sh conformance/reference/ensure_java.sh
-	@$(BIN)/python -m pipeline.archive
+	@$(BIN)/python -m oncelog.pipeline.archive
 	$(BIN)/pytest
 
 check: setup-dev ## Lint, types and the directions of imports
@@ -73,7 +73,7 @@ soak: setup-dev ## The long forms of what kills, delays and repeats: about an ho
 
 demo: $(STAMP)-pipeline ## Exactly-once through Spark under kills, beside Spark's own sink; prints where the report is
 	@sh conformance/reference/ensure_java.sh
-	@$(BIN)/python -m pipeline demo
+	@$(BIN)/python -m oncelog.pipeline demo
 
 pipeline-soak: $(STAMP)-pipeline ## The Spark pipeline killed again and again, on both brokers (PIPELINE_RUNS=30)
 	@sh conformance/reference/ensure_java.sh
@@ -82,7 +82,7 @@ pipeline-soak: $(STAMP)-pipeline ## The Spark pipeline killed again and again, o
 
 pipeline-measure: $(STAMP)-pipeline ## Rows per second of the exactly-once sink beside Spark's own, for docs/spark.md
 	@sh conformance/reference/ensure_java.sh
-	$(BIN)/python -m pipeline measure
+	$(BIN)/python -m oncelog.pipeline measure
 
 # All of it has Spark among its clients; one of the others can do without.
 conformance: $(STAMP)-$(if $(filter-out spark,$(CLIENT)),dev,pipeline) ## Compare with Apache Kafka; writes conformance/CARD.md (CLIENT=sarama: one part)

@@ -18,6 +18,7 @@ VERBS = {
     "consume": "Print the records of a topic.",
     "groups": "List, describe, reset and delete consumer groups.",
     "txns": "List, describe and abort transactions; say which one holds readers up.",
+    "pipeline": "Run Spark jobs from topic to topic, exactly once, and audit them.",
     "ping": "Ask whether a broker answers.",
     "dump-log": "Print what segment, index and checkpoint files hold.",
     "verify-log": "Check the files of a stopped broker, as fsck does.",

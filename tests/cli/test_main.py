@@ -59,7 +59,7 @@ import sys
 from oncelog.cli.main import main
 main(["version"]), main(["help"]), main(["ping", "-b", "127.0.0.1:1"])
 import oncelog.cli.serve
-heavy = {"typer", "rich", "click", "asyncio"} & sys.modules.keys()
+heavy = {"typer", "rich", "click", "asyncio", "oncelog.pipeline", "pyspark"} & sys.modules.keys()
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from oncelog.pipeline.chaos import RESTARTS_MAX, EtlProcess, kill_each, run_with_kills
 from oncelog.testing import Broker
-from pipeline.chaos import RESTARTS_MAX, EtlProcess, kill_each, run_with_kills
 
 pytest.importorskip("yaml", reason="needs the extra `pipeline`")
 pytest.importorskip("psutil", reason="needs the extra `pipeline`")

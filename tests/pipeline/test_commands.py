@@ -1,4 +1,4 @@
-"""The commands as people type them: `python -m pipeline etl`, `spark-submit`, `audit`, and a stop by SIGTERM."""
+"""The commands as people type them: `oncelog pipeline etl`, `spark-submit`, `audit`, and a stop by SIGTERM."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
 from oncelog.client.offsets import Isolation
 from oncelog.client.producer import Producer
+from oncelog.pipeline import jars
+from oncelog.pipeline.archive import fast_start
+from oncelog.pipeline.chaos import EtlProcess, wait_until
+from oncelog.pipeline.commands import PROGRAM
+from oncelog.pipeline.config import ConfigError
+from oncelog.pipeline.evidence import read_topic
+from oncelog.pipeline.transform import load_function
 from oncelog.testing import Broker
-from pipeline import jars
-from pipeline.archive import fast_start
-from pipeline.chaos import ROOT, EtlProcess, wait_until
-from pipeline.config import ConfigError
-from pipeline.evidence import read_topic
-from pipeline.transform import load_function
 
 pytest.importorskip("yaml", reason="needs the extra `pipeline`")
 pytest.importorskip("matplotlib", reason="needs the extra `pipeline`")
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 RECORDS = 3_000
-SQL = ROOT / "pipeline" / "sql" / "trace.sql"
+SQL = PROGRAM.with_name("sql") / "trace.sql"
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def submit(*arguments: str) -> subprocess.CompletedProcess[str]:
     command += ["--driver-java-options", fast_start()["spark.driver.extraJavaOptions"]]
     command += ["--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2"]
     command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
-    command += ["--conf", f"spark.pyspark.python={sys.executable}", str(ROOT / "pipeline" / "__main__.py"), *arguments]
+    command += ["--conf", f"spark.pyspark.python={sys.executable}", str(PROGRAM), *arguments]
     # spark-submit looks for Spark with the first python3 on the path, which need not be this one.
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=environment)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from oncelog.client.security.options import PLAINTEXT
-from pipeline.__main__ import main
-from pipeline.audit import SourceCluster
-from pipeline.config import ConfigError, EtlConfig, add_etl_flags, parse_etl, with_prefix
+from oncelog.pipeline.audit import SourceCluster
+from oncelog.pipeline.commands import main
+from oncelog.pipeline.config import ConfigError, EtlConfig, add_etl_flags, parse_etl, with_prefix
 
 pytest.importorskip("yaml", reason="needs the extra `pipeline`")
 

@@ -12,13 +12,8 @@ from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
 from oncelog.client.offsets import Isolation
 from oncelog.client.producer import Producer
-from oncelog.protocol.errors import KafkaError
-from oncelog.spark.cluster import SinkCluster
-from oncelog.spark.options import SinkOptions
-from oncelog.spark.transaction import Transactions
-from oncelog.testing import Broker
-from pipeline.etl import lag
-from pipeline.evidence import (
+from oncelog.pipeline.etl import lag
+from oncelog.pipeline.evidence import (
     CommittedReader,
     Seen,
     aborted_offsets,
@@ -30,7 +25,12 @@ from pipeline.evidence import (
     wait_for_growth,
     wait_for_open_transaction,
 )
-from pipeline.report import Section, Totals, write_report
+from oncelog.pipeline.report import Section, Totals, write_report
+from oncelog.protocol.errors import KafkaError
+from oncelog.spark.cluster import SinkCluster
+from oncelog.spark.options import SinkOptions
+from oncelog.spark.transaction import Transactions
+from oncelog.testing import Broker
 from tests.spark.test_source import delete_records, write_transaction
 
 ENDS = [{"in": {"0": 2}}, {"in": {"0": 4}}]

@@ -27,10 +27,9 @@ from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
 from oncelog.client.offsets import Isolation
 from oncelog.client.producer import Producer
-from oncelog.testing import Broker
-from pipeline import jars
-from pipeline.archive import fast_start
-from pipeline.chaos import (
+from oncelog.pipeline import jars
+from oncelog.pipeline.archive import fast_start
+from oncelog.pipeline.chaos import (
     MOMENT_SECONDS_MAX,
     EtlProcess,
     Kill,
@@ -39,7 +38,8 @@ from pipeline.chaos import (
     random_moment,
     wait_until,
 )
-from pipeline.evidence import (
+from oncelog.pipeline.commands import PROGRAM
+from oncelog.pipeline.evidence import (
     CommittedReader,
     Seen,
     Verdict,
@@ -50,6 +50,7 @@ from pipeline.evidence import (
     read_topic,
     torn_batches,
 )
+from oncelog.testing import Broker
 
 pytest.importorskip("psutil", reason="needs the extra `pipeline`")
 RUNS = int(os.environ.get("ONCELOG_PIPELINE_RUNS", "1"))
@@ -62,7 +63,7 @@ FED = 1_000
 """Records before each kill; the job takes a third of them in a batch."""
 BATCH = FED // 3
 CLUSTER = "local-cluster[2,1,1024]"
-SQL = str(Path(__file__).parents[2] / "pipeline" / "sql" / "trace.sql")
+SQL = str(PROGRAM.with_name("sql") / "trace.sql")
 
 
 @pytest.fixture(params=os.environ.get("ONCELOG_PIPELINE_BROKERS", "oncelog").split(","))

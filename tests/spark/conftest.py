@@ -19,8 +19,8 @@ from conformance.reference import jars as reference_jars
 from conformance.reference.kafka import ApacheKafka
 from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
+from oncelog.pipeline import jars
 from oncelog.testing import Broker
-from pipeline import jars
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,8 +31,8 @@ def spark() -> Iterator[Any]:
     if (reason := jars.missing()) is not None:
         pytest.skip(reason)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pipeline.archive import fast_start
-    from pipeline.session import spark_session
+    from oncelog.pipeline.archive import fast_start
+    from oncelog.pipeline.session import spark_session
 
     settings = fast_start() | {"spark.sql.streaming.stopTimeout": "60s"}
     session = spark_session("oncelog tests", settings=settings)

@@ -10,6 +10,7 @@ import pytest
 from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
 from oncelog.client.offsets import Isolation
+from oncelog.pipeline.evidence import read_topic
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.spark.blocks import BlockEncoder, EncodePlan
 from oncelog.spark.cluster import SinkCluster
@@ -18,7 +19,6 @@ from oncelog.spark.topics import TopicPlan, describe_topic
 from oncelog.spark.transaction import Transactions
 from oncelog.spark.writing import BlockWriter, WritePlan
 from oncelog.testing import Broker
-from pipeline.evidence import read_topic
 
 ASKED = 12
 """The client by itself asks about seven times for a topic before it gives up."""

@@ -17,18 +17,18 @@ from oncelog.client.cluster import Cluster
 from oncelog.client.consumer import Consumer, Start
 from oncelog.client.producer import Producer
 from oncelog.client.security.options import parse_security
+from oncelog.pipeline.audit import audit
+from oncelog.pipeline.commands import PROGRAM
+from oncelog.pipeline.config import add_etl_flags, parse_etl
+from oncelog.pipeline.etl import make_sink, start_query
 from oncelog.spark import SinkError, exactly_once_sink
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.options import SinkOptions, parse_options
 from oncelog.spark.transaction import Transactions
-from pipeline.audit import audit
-from pipeline.chaos import ROOT
-from pipeline.config import add_etl_flags, parse_etl
-from pipeline.etl import make_sink, start_query
 from tests.client.security.secured import Secured
 
 SECRET = "s3cret"
-TRACE = ROOT / "pipeline" / "sql" / "trace.sql"
+TRACE = PROGRAM.with_name("sql") / "trace.sql"
 JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="{SECRET}";'
 SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS}
 

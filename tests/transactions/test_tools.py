@@ -11,8 +11,8 @@ from producers import ConfluentProducer, Fenced
 from reading import committed_offset, create_topic, read, stable_end
 
 from conformance.reference.tools import run_tool
+from oncelog.pipeline.evidence import aborted_offsets
 from oncelog.testing import Broker
-from pipeline.evidence import aborted_offsets
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 

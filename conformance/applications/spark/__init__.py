@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from conformance.client import ClientError
 from conformance.preparation import create_topic
-from pipeline.jars import missing as missing_jars
+from oncelog.pipeline.jars import missing as missing_jars
 
 if TYPE_CHECKING:
     from conformance.client import Json

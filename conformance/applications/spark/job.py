@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from pipeline.session import spark_session
+from oncelog.pipeline.session import spark_session
 
 COLUMNS = ("partition", "offset", "key", "value", "headers")
 

@@ -1,4 +1,4 @@
-"""`python -m pipeline etl | audit | demo | measure | jars`, or the same with `spark-submit pipeline/__main__.py`."""
+"""The commands: `oncelog pipeline etl | audit | demo | measure | jars | program`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,42 @@ import signal
 import sys
 from pathlib import Path
 
-# Under spark-submit only this file's own directory is on the path.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from oncelog.pipeline.config import ConfigError, add_command_config, add_etl_flags, parse_etl
+from oncelog.pipeline.jars import JarsMissing, connector_jars
 
-from pipeline.config import ConfigError, add_command_config, add_etl_flags, parse_etl
-from pipeline.jars import JarsMissing, connector_jars
+EXTRA_PACKAGES = frozenset({"matplotlib", "numpy", "pandas", "psutil", "pyarrow", "pyspark", "yaml"})
+PROGRAM = Path(__file__).with_name("__main__.py")
+"""What spark-submit takes."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="etl | audit | demo | measure | jars")
+    """Returns the exit code; argparse itself exits after --help and for a wrong flag."""
+    flags = _parser().parse_args(arguments)
+    try:
+        return run(flags)
+    except (ConfigError, JarsMissing) as error:
+        print(f"{flags.verb}: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA_PACKAGES:
+            raise
+        print(f"{flags.verb}: {error.name} is not installed: pip install 'oncelog[pipeline]'", file=sys.stderr)
+        return 2
+
+
+def run_as_program(arguments: list[str] | None = None) -> int:
+    """Whatever a command has started (a broker, other jobs) ends with it. `etl` replaces the handler by its own."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        return main(arguments)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _parser() -> argparse.ArgumentParser:
+    what = "Spark jobs from topic to topic, exactly once."
+    parser = argparse.ArgumentParser(prog="oncelog pipeline", description=what)
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="COMMAND")
     add_etl_flags(verbs.add_parser("etl", help="consume, transform, produce, exactly once"))
     audit = verbs.add_parser("audit", help="prove a run: what was lost, duplicated, aborted, out of order")
     audit.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
@@ -45,37 +71,30 @@ def main(arguments: list[str] | None = None) -> int:
     measure.add_argument("--turns", type=int, default=3, help="of each sink, after one to warm up")
     measure.add_argument("--master", metavar="URL")
     verbs.add_parser("jars", help="bring the jars of Spark's Kafka connector, and print them for spark-submit --jars")
-    flags = parser.parse_args(arguments)
-    try:
-        return run(flags)
-    except (ConfigError, JarsMissing) as error:
-        print(f"{flags.verb}: {error}", file=sys.stderr)
-        return 2
+    verbs.add_parser("program", help="print the path of this program for spark-submit")
+    return parser
 
 
 def run(flags: argparse.Namespace) -> int:
     if flags.verb == "etl":
         config = parse_etl(flags)
-        from pipeline.etl import run_etl
+        from oncelog.pipeline.etl import run_etl
 
         return run_etl(config)
     if flags.verb == "audit":
-        from pipeline.audit import run_audit
+        from oncelog.pipeline.audit import run_audit
 
         return run_audit(flags)
     if flags.verb == "measure":
-        from pipeline.measure import run_measure
+        from oncelog.pipeline.measure import run_measure
 
         return run_measure(flags)
     if flags.verb == "jars":
         print(",".join(str(jar) for jar in connector_jars()))
         return 0
-    from pipeline.demo import run_demo
+    if flags.verb == "program":
+        print(PROGRAM)
+        return 0
+    from oncelog.pipeline.demo import run_demo
 
     return run_demo(flags)
-
-
-if __name__ == "__main__":
-    # What a job has started (a broker, other jobs) ends with it. `etl` takes the signal for itself.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    sys.exit(main())

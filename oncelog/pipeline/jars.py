@@ -1,4 +1,5 @@
-"""Brings the jars of Spark's Kafka connector by Maven, once, into the git-ignored `.cache/spark-<version>/`.
+"""Brings the jars of Spark's Kafka connector by Maven, once, into a cache: `spark-<version>/` in the user's own, or in
+the git-ignored `.cache/` of a checkout.
 
 Exactly four jars are copied. The other dependencies of the connector are Spark's own, which are there already, or
 clash with them (slf4j).
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,9 +18,15 @@ from pathlib import Path
 
 SPARK_VERSION = "4.0.0"
 POM = Path(__file__).with_name("pom.xml")
-CACHE = Path(__file__).parents[1] / ".cache"
 ARTIFACTS = "spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2"
 DOWNLOAD_TIMEOUT_S = 900
+
+
+def cache_directory() -> Path:
+    checkout = Path(__file__).parents[2]
+    if (checkout / "pyproject.toml").is_file():
+        return checkout / ".cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oncelog"
 
 
 class JarsMissing(Exception):
@@ -35,13 +43,13 @@ def missing() -> str | None:
 
 def connector_jars() -> list[Path]:
     """The connector's jars, for the setting `spark.jars`; downloaded on first use."""
-    directory = CACHE / f"spark-{SPARK_VERSION}"
+    directory = cache_directory() / f"spark-{SPARK_VERSION}"
     stamp = directory / "pom.sha256"
     wanted = hashlib.sha256(POM.read_bytes() + ARTIFACTS.encode()).hexdigest()
     if not _is_stamped(stamp, wanted):
         if (reason := missing()) is not None:
             raise JarsMissing(reason)
-        with _locked(CACHE / f"spark-{SPARK_VERSION}.lock"):
+        with _locked(directory.with_name(f"spark-{SPARK_VERSION}.lock")):
             # Another process may have finished the download while this one waited for the lock.
             if not _is_stamped(stamp, wanted):
                 _download(directory)
@@ -65,7 +73,7 @@ def _download(directory: Path) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

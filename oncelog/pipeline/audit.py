@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from oncelog.client.offsets import Isolation
 from oncelog.client.security.options import SecurityOptions, parse_security
-from pipeline.config import ConfigError, names_only, read_command_config, with_prefix
-from pipeline.evidence import Seen, Verdict, aborted_offsets, judge
-from pipeline.report import Section, write_report
-from pipeline.session import spark_session
+from oncelog.pipeline.config import ConfigError, names_only, read_command_config, with_prefix
+from oncelog.pipeline.evidence import Seen, Verdict, aborted_offsets, judge
+from oncelog.pipeline.report import Section, write_report
+from oncelog.pipeline.session import spark_session
 
 
 class Audit(NamedTuple):

@@ -23,6 +23,7 @@ from oncelog.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
 from oncelog.client.security.options import PLAINTEXT, SecurityOptions
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from oncelog.protocol.primitives import StoredBytes
 from oncelog.protocol.records.batch import iter_headers
 from oncelog.protocol.records.control import ControlType, decode_control_key
 from oncelog.protocol.records.record import iter_records
@@ -139,6 +140,7 @@ def _raw_fetch(cluster: Cluster, topic: str, partition: int, position: int) -> m
     if code:
         cluster.forget(topic)
         raise KafkaError(known_code(code), f"{topic}-{partition} cannot be read at offset {position}")
+    assert not isinstance(data.records, StoredBytes), "a decoder gives what came"
     return memoryview(data.records or b"")
 
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
 from oncelog.client.producer import Producer
+from oncelog.pipeline.chaos import own_broker
+from oncelog.pipeline.session import spark_session
 from oncelog.spark import exactly_once_sink
-from pipeline.chaos import own_broker
-from pipeline.session import spark_session
 
 SINKS = ("exactly-once", "spark")
 INPUT = "measure-in"

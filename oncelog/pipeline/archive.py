@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from pipeline.jars import CACHE, SPARK_VERSION, JarsMissing, connector_jars
+from oncelog.pipeline.jars import SPARK_VERSION, JarsMissing, cache_directory, connector_jars
 
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
 """For JVMs that live for seconds: the second compiler would only cost them time."""
@@ -36,7 +36,7 @@ def class_archive() -> Path:
     jars = connector_jars()
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
     name = hashlib.sha256("\n".join([sys.prefix, java, *map(str, jars)]).encode()).hexdigest()[:16]
-    path = CACHE / f"spark-{SPARK_VERSION}-classes-{name}.jsa"
+    path = cache_directory() / f"spark-{SPARK_VERSION}-classes-{name}.jsa"
     if not path.exists():
         with path.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -49,10 +49,9 @@ def _make(path: Path) -> None:
     """In a process of its own, because the archive is written when the JVM ends."""
     unfinished = path.with_suffix(".tmp")
     unfinished.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pipeline.archive", str(unfinished)]
-    root = Path(__file__).parents[1]
+    command = [sys.executable, "-m", "oncelog.pipeline.archive", str(unfinished)]
     with tempfile.TemporaryFile() as log:
-        subprocess.run(command, cwd=root, stdout=log, stderr=log, timeout=_MAKE_SECONDS_MAX, check=False)
+        subprocess.run(command, stdout=log, stderr=log, timeout=_MAKE_SECONDS_MAX, check=False)
     if unfinished.exists():
         os.replace(unfinished, path)
 
@@ -62,8 +61,8 @@ def _use_spark(archive: str) -> None:
     from oncelog.client.admin import Admin
     from oncelog.client.cluster import Cluster
     from oncelog.client.producer import Producer
+    from oncelog.pipeline.session import spark_session
     from oncelog.testing import Broker
-    from pipeline.session import spark_session
 
     options = f"{FAST_START} -XX:ArchiveClassesAtExit={archive}"
     spark = spark_session("oncelog classes", settings={"spark.driver.extraJavaOptions": options})

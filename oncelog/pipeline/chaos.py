@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from oncelog.client.errors import ClientError
+from oncelog.pipeline.config import ConfigError
+from oncelog.pipeline.evidence import wait_for_growth, wait_for_open_transaction
 from oncelog.protocol.errors import KafkaError
-from pipeline.evidence import wait_for_growth, wait_for_open_transaction
 
 EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 WAIT_SECONDS_MAX = 600.0
@@ -28,7 +29,6 @@ MOMENT_SECONDS_MAX = 3.0
 WRITING_SECONDS_MAX = 60.0
 RESTARTS_MAX = 5
 """How often a job that failed is started again before the next kill, or before its end."""
-ROOT = Path(__file__).parents[1]
 
 
 class KillableBroker(Protocol):
@@ -41,8 +41,10 @@ class KillableBroker(Protocol):
 def own_broker(kind: str) -> contextlib.AbstractContextManager[Any]:
     """A broker for the occasion, in a process of its own."""
     if kind == "apache":
-        from conformance.reference.kafka import ApacheKafka
-
+        try:
+            from conformance.reference.kafka import ApacheKafka
+        except ModuleNotFoundError:
+            raise ConfigError("--broker apache needs a checkout of the project, which knows how to start one") from None
         return ApacheKafka()
     from oncelog.testing import Broker
 
@@ -59,7 +61,7 @@ class EtlProcess:
     """An ETL job that can be killed and started again with the same arguments."""
 
     def __init__(self, arguments: Sequence[str], log_path: Path) -> None:
-        self._command = [sys.executable, "-m", "pipeline", "etl", *arguments]
+        self._command = [sys.executable, "-m", "oncelog.pipeline", "etl", *arguments]
         self.log_path = log_path
         self._process: subprocess.Popen[bytes] | None = None
         self._started: list[int] = []
@@ -67,7 +69,7 @@ class EtlProcess:
     def start(self) -> None:
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT,
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                 start_new_session=True,
             )  # fmt: skip
         self._started.append(self._process.pid)

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from pipeline.jars import connector_jars
+from oncelog.pipeline.jars import connector_jars
 
 QUIET = {
     "spark.ui.enabled": "false",

@@ -12,10 +12,10 @@ import threading
 import time
 from typing import Any
 
+from oncelog.pipeline.config import ConfigError, EtlConfig, with_prefix
+from oncelog.pipeline.session import spark_session
+from oncelog.pipeline.transform import apply_transform
 from oncelog.spark import ExactlyOnceSink, SinkError, exactly_once_sink
-from pipeline.config import ConfigError, EtlConfig, with_prefix
-from pipeline.session import spark_session
-from pipeline.transform import apply_transform
 
 POLL_SECONDS = 0.2
 STOP_SECONDS_MAX = 60.0

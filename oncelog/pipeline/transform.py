@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import ConfigError
+from oncelog.pipeline.config import ConfigError
 
 VIEW = "source"
 

@@ -20,14 +20,14 @@ from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
 from oncelog.client.offsets import Isolation
 from oncelog.client.producer import Producer
-from pipeline.archive import fast_start
-from pipeline.audit import audit, summary
-from pipeline.chaos import EtlProcess, moment_of_writing, own_broker, run_with_kills
-from pipeline.etl import say
-from pipeline.evidence import CommittedReader, count_end, read_topic
-from pipeline.payments import payment
-from pipeline.report import Course, Section, Totals, write_report
-from pipeline.session import spark_session
+from oncelog.pipeline.archive import fast_start
+from oncelog.pipeline.audit import audit, summary
+from oncelog.pipeline.chaos import EtlProcess, moment_of_writing, own_broker, run_with_kills
+from oncelog.pipeline.etl import say
+from oncelog.pipeline.evidence import CommittedReader, count_end, read_topic
+from oncelog.pipeline.payments import payment
+from oncelog.pipeline.report import Course, Section, Totals, write_report
+from oncelog.pipeline.session import spark_session
 
 INPUT = "payments"
 OUTPUTS = {"exactly-once": "payments-exactly-once", "spark": "payments-spark"}
@@ -71,7 +71,7 @@ def _prepare(servers: str, count: int, chooser: random.Random) -> None:
 def _run(sink: str, broker: Any, flags: argparse.Namespace, directory: Path, chooser: random.Random) -> Course:
     servers = broker.bootstrap_servers
     arguments = ["--bootstrap", servers, "--from", INPUT, "--to", OUTPUTS[sink], "--sink", sink]
-    arguments += ["--function", "pipeline.payments:enrich", "--transactional-id", f"demo-{sink}"]
+    arguments += ["--function", "oncelog.pipeline.payments:enrich", "--transactional-id", f"demo-{sink}"]
     arguments += ["--checkpoint", str(directory / sink), "--master", MASTER, "--available-now"]
     batch = max(1, flags.records // BATCHES)
     arguments += ["--max-offsets", str(batch)]
@@ -106,7 +106,9 @@ def _judge(servers: str, flags: argparse.Namespace, courses: dict[str, Course]) 
         )
     finally:
         spark.stop()
-    sections, by_sink, countries = [], {}, {}
+    sections: list[Section] = []
+    by_sink: dict[str, dict[str, float]] = {}
+    countries: dict[str, str] = {}
     for (sink, course), each in zip(courses.items(), found, strict=True):
         totals, countries = _totals(servers, each.topic)
         surplus = {account: totals.get(account, 0) - truth[account] for account in truth}
