@@ -1,12 +1,13 @@
 """The options of the sink, checked before anything is sent.
 
 They are given to `exactly_once_sink(...)` under Spark's names, so that a job can move from Spark's own sink without
-changes: `topic`, and Kafka's producer settings as `kafka.*`. Settings that make no sense here, or that the client
-does not support, are refused instead of being ignored.
+changes: `topic`, and Kafka's producer settings as `kafka.*`. Settings that only tune Java's producer are accepted, and
+a log line names them. Settings that would weaken the guarantee, or that are unknown, are refused.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from oncelog.client.addresses import parse_addresses
@@ -29,15 +30,59 @@ DELIVERY_TIMEOUT_MS = 120_000
 REQUEST_TIMEOUT_MS = 30_000
 RUNS_MAX = 5
 
-_IGNORED = {"acks": ("all", "-1"), "enable.idempotence": ("true",)}
-"""Settings that say what the sink does anyway."""
+logger = logging.getLogger(__name__)
+
+_FIXED = {
+    "acks": (("all", "-1"), "would give up exactly-once"),
+    "enable.idempotence": (("true",), "would give up exactly-once"),
+    "partitioner.ignore.keys": (("false",), "would send rows with one key to several partitions"),
+    "transaction.two.phase.commit.enable": (("false",), "would leave the end of a transaction to somebody else"),
+}
+"""Settings with the only values that the sink can work with, and what any other value would do."""
 _REFUSED = {
     "transactional.id": "give transactional_id instead",
     "bootstrap.servers": "give the first argument instead",
     "key.serializer": "keys are written as they are",
     "value.serializer": "values are written as they are",
     "partitioner.class": "keys are hashed as Java's client does; a column `partition` overrides it",
+    "interceptor.classes": "the sink does not run Java's producer, so it cannot call them",
 }
+_WITHOUT_EFFECT = frozenset(
+    {
+        "auto.include.jmx.reporter",
+        "buffer.memory",
+        "client.dns.lookup",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+        "connections.max.idle.ms",
+        "enable.metrics.push",
+        "linger.ms",
+        "max.block.ms",
+        "max.in.flight.requests.per.connection",
+        "max.request.size",
+        "metadata.max.age.ms",
+        "metadata.max.idle.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partitioner.adaptive.partitioning.enable",
+        "partitioner.availability.timeout.ms",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retries",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+    }
+)
+"""Settings that tune Java's producer. None of them can weaken the guarantee here."""
 
 
 class SinkOptions(NamedTuple):
@@ -76,7 +121,17 @@ def parse_options(
             security[key] = str(value)
         else:
             options = _with_setting(options, name, str(value).strip())
+    _log_ignored(settings)
     return options._replace(security=_security(security))
+
+
+def _log_ignored(settings: Mapping[str, object]) -> None:
+    ignored = sorted(name for name in settings if name.removeprefix("kafka.") in _WITHOUT_EFFECT | _FIXED.keys())
+    if ignored:
+        logger.warning(
+            "these producer settings have no effect on the exactly-once sink: %s",
+            ", ".join(f"{name}={settings[name]}" for name in ignored),
+        )
 
 
 def _security(settings: Mapping[str, str]) -> SecurityOptions:
@@ -98,9 +153,12 @@ def _with_setting(options: SinkOptions, name: str, value: str) -> SinkOptions:
     key = name.removeprefix("kafka.")
     if key in _REFUSED:
         raise SinkError(f"{name} cannot be set here: {_REFUSED[key]}")
-    if key in _IGNORED:
-        if value.lower() not in _IGNORED[key]:
-            raise SinkError(f"{name}={value} would give up exactly-once; only {_IGNORED[key][0]} is possible")
+    if key in _FIXED:
+        possible, harm = _FIXED[key]
+        if value.lower() not in possible:
+            raise SinkError(f"{name}={value} {harm}; only {possible[0]} is possible")
+        return options
+    if key in _WITHOUT_EFFECT:
         return options
     if key == "compression.type":
         return options._replace(compression=_compression(name, value))

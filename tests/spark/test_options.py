@@ -28,6 +28,10 @@ def test_producer_settings_are_taken_under_sparks_names() -> None:
     ("name", "value", "words"),
     [
         ("kafka.acks", "1", "give up exactly-once"),
+        ("kafka.enable.idempotence", "false", "give up exactly-once"),
+        ("kafka.partitioner.ignore.keys", "true", "several partitions"),
+        ("kafka.transaction.two.phase.commit.enable", "true", "only false is possible"),
+        ("kafka.interceptor.classes", "com.example.Audit", "cannot call them"),
         ("kafka.compression.type", "lzma", "must be one of none, gzip"),
         ("kafka.batch.size", "many", "must be a whole number"),
         ("kafka.batch.size", "0", "must lie between"),
@@ -40,6 +44,37 @@ def test_producer_settings_are_taken_under_sparks_names() -> None:
 def test_a_setting_that_cannot_be_kept_is_refused(name: str, value: str, words: str) -> None:
     with pytest.raises(SinkError, match=words):
         exactly_once_sink("host:9092", transactional_id="t", topic="out", **{name: value})
+
+
+def test_settings_that_only_tune_javas_producer_are_accepted_with_a_note(caplog: pytest.LogCaptureFixture) -> None:
+    """So that a job moves over from Spark's own sink without changes."""
+    settings = {
+        "kafka.linger.ms": 50,
+        "kafka.retries": "2147483647",
+        "kafka.max.in.flight.requests.per.connection": 5,
+        "kafka.buffer.memory": "67108864",
+        "kafka.enable.idempotence": "true",
+        "kafka.acks": "all",
+        "kafka.compression.type": "lz4",
+    }
+    options = exactly_once_sink("host:9092", transactional_id="t", topic="out", **settings).options
+    assert (
+        options
+        == exactly_once_sink(
+            "host:9092", transactional_id="t", topic="out", **{"kafka.compression.type": "lz4"}
+        ).options
+    )
+    (note,) = [record.getMessage() for record in caplog.records if record.name == "oncelog.spark.options"]
+    assert note == (
+        "these producer settings have no effect on the exactly-once sink: kafka.acks=all, kafka.buffer.memory=67108864,"
+        " kafka.enable.idempotence=true, kafka.linger.ms=50, kafka.max.in.flight.requests.per.connection=5,"
+        " kafka.retries=2147483647"
+    )
+
+
+def test_a_setting_of_java_needs_its_prefix() -> None:
+    with pytest.raises(SinkError, match=r"no option .linger\.ms."):
+        exactly_once_sink("host:9092", transactional_id="t", topic="out", **{"linger.ms": 5})
 
 
 @pytest.mark.parametrize(
