@@ -38,7 +38,7 @@ class KillableBroker(Protocol):
     def start(self) -> None: ...
 
 
-def own_broker(kind: str) -> contextlib.AbstractContextManager[Any]:
+def own_broker(kind: str, *, fsync: bool = False) -> contextlib.AbstractContextManager[Any]:
     """A broker for the occasion, in a process of its own."""
     if kind == "apache":
         try:
@@ -48,7 +48,7 @@ def own_broker(kind: str) -> contextlib.AbstractContextManager[Any]:
         return ApacheKafka()
     from oncelog.testing import Broker
 
-    return Broker(subprocess=True)
+    return Broker(subprocess=True, config={"log.flush.on.ack": str(fsync).lower()})
 
 
 class Kill(NamedTuple):

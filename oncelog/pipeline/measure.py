@@ -25,7 +25,6 @@ from oncelog.spark import exactly_once_sink
 SINKS = ("exactly-once", "spark")
 INPUT = "measure-in"
 INPUT_PARTITIONS = 2
-VALUE_SIZE_BYTES = 100
 
 
 class Speed(NamedTuple):
@@ -39,10 +38,10 @@ class Speed(NamedTuple):
 
 def run_measure(flags: argparse.Namespace) -> int:
     if flags.bootstrap:
-        speeds = measure(flags.bootstrap, flags.rows, flags.batches, flags.turns, flags.master)
+        speeds = measure(flags.bootstrap, flags)
     else:
-        with own_broker(flags.broker) as broker:
-            speeds = measure(broker.bootstrap_servers, flags.rows, flags.batches, flags.turns, flags.master)
+        with own_broker(flags.broker, fsync=flags.fsync) as broker:
+            speeds = measure(broker.bootstrap_servers, flags)
     print(table(speeds))
     return 0
 
@@ -63,17 +62,18 @@ def table(speeds: list[Speed]) -> str:
     return "\n".join(lines)
 
 
-def measure(bootstrap: str, rows: int, batches: int, turns: int, master: str | None) -> list[Speed]:
+def measure(bootstrap: str, flags: argparse.Namespace) -> list[Speed]:
+    rows, batches = flags.rows, flags.batches
     with Cluster(bootstrap) as cluster:
-        _fill(cluster, rows * batches)
-        for partitions in (1, 4):
+        _fill(cluster, rows * batches, flags.value_size)
+        for partitions in flags.partitions:
             for sink in SINKS:
                 Admin(cluster).create_topic(f"measure-{sink}-{partitions}", partitions=partitions)
-    spark = spark_session("oncelog measure", master=master)
+    spark = spark_session("oncelog measure", master=flags.master)
     speeds: list[Speed] = []
     try:
-        for turn in range(turns + 1):
-            for partitions in (1, 4):
+        for turn in range(flags.turns + 1):
+            for partitions in flags.partitions:
                 for sink in SINKS if turn % 2 else reversed(SINKS):
                     before = _cpu_seconds()
                     found = _turn(spark, bootstrap, sink, partitions, rows, f"{turn}")
@@ -104,11 +104,11 @@ def _cpu_seconds() -> float:
     return total
 
 
-def _fill(cluster: Cluster, count: int) -> None:
+def _fill(cluster: Cluster, count: int, value_size_bytes: int) -> None:
     Admin(cluster).create_topic(INPUT, partitions=INPUT_PARTITIONS)
     with Producer(cluster) as producer:
         for number in range(count):
-            value = b"%0*d" % (VALUE_SIZE_BYTES, number)
+            value = b"%0*d" % (value_size_bytes, number)
             producer.produce(INPUT, value, key=b"key-%d" % (number % 1000), partition=number % INPUT_PARTITIONS)
 
 
