@@ -101,6 +101,7 @@ class Cluster:
         security: SecurityOptions = PLAINTEXT,
     ) -> None:
         self.timeout_ms = timeout_ms
+        self.cluster_id = ""
         self.controller_id = -1
         self.brokers: dict[int, Address] = {}
         self._bootstrap = parse_addresses(bootstrap)
@@ -176,6 +177,7 @@ class Cluster:
         answer = self.any_connection().send(request, MetadataResponse)
         if answer.error_code:
             raise KafkaError(known_code(answer.error_code), "the broker refuses to tell its metadata")
+        self.cluster_id = answer.cluster_id or ""
         self.controller_id = answer.controller_id
         self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
         found = {topic.name: topic for topic in answer.topics if topic.name is not None}

@@ -46,6 +46,12 @@ class SinkCluster(Cluster):
     def __enter__(self) -> SinkCluster:
         return self
 
+    def identify(self, patience_ms: int) -> str:
+        """The id that the cluster's brokers report; asked for once."""
+        if not self.cluster_id:
+            self.retry(lambda: self.refresh([]), patience_ms=patience_ms)
+        return self.cluster_id
+
     def may_pass(self, error: ClientError | KafkaError) -> bool:
         """The code stands for a broker that is missing from the metadata, to which it comes back."""
         away = isinstance(error, KafkaError) and error.code == ErrorCode.BROKER_NOT_AVAILABLE

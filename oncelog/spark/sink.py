@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +25,10 @@ from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.batch import SEQUENCE_MASK
 from oncelog.spark.blocks import BLOCK_SCHEMA, EncodePlan
+from oncelog.spark.claims import Claims, SinkName
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.columns import check_columns
-from oncelog.spark.errors import OutcomeUnknown, Repeat, SinkError, TransactionalIdInUse
+from oncelog.spark.errors import OutcomeUnknown, Repeat, SinkError
 from oncelog.spark.marker import Marker, newest_marker
 from oncelog.spark.options import SinkOptions, parse_options
 from oncelog.spark.partitions import lane_keys
@@ -57,10 +57,7 @@ ARROW_BATCH_SIZE_BYTES = 2 * 1024 * 1024
 _ATTEMPT_EXPRESSION = "java_method('java.lang.Thread', 'currentThread')"
 _BAD_ROW = re.compile(r"BadRow: (.*)")
 
-_owners: dict[str, QueryState] = {}
-_written: dict[str, tuple[str, int]] = {}
-"""The run and the batch of the last call that returned, by transactional id."""
-_owners_lock = threading.Lock()
+_claims = Claims()
 
 
 class BatchReport(NamedTuple):
@@ -92,10 +89,9 @@ def exactly_once_sink(
 class ExactlyOnceSink:
     """Called by Spark with each batch, always from the thread of its query."""
 
-    _cluster: SinkCluster | None = None
-
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
+        self._cluster = SinkCluster.open(options)
         self.last_report: BatchReport | None = None
         self._transactions: Transactions | None = None
         self._newest: Marker | None = None
@@ -107,19 +103,21 @@ class ExactlyOnceSink:
         columns = check_columns(batch.schema, self.options.topic)
         query = read_query(batch.sparkSession, batch_id)
         self._prepare_session(batch.sparkSession, query)
-        self._claim(batch.sparkSession, query, batch_id)
         try:
+            name = SinkName(self._cluster.identify(self.options.delivery_timeout_ms), self.options.transactional_id)
+            if _claims.take(name, query, batch_id, partial(is_running, batch.sparkSession)):
+                # A new run takes over, as a new driver would; the epoch of the last run is not asked for.
+                self._transactions, self._fence_due = None, True
             self.last_report = self._run(batch.select(*columns), batch_id, query)
         except UnknownTopic as error:
             raise SinkError(f"{error}; the sink does not create topics") from None
         except (ClientError, KafkaError) as error:
             raise SinkError(f"batch {batch_id} is not committed: {error}") from error
-        _written[self.options.transactional_id] = (query.run_id, batch_id)
+        _claims.note_written(name, query, batch_id)
 
     def close(self) -> None:
         """Closes the connections; the sink opens them again if it is used again."""
-        if self._cluster is not None:
-            self._cluster.close()
+        self._cluster.close()
 
     def __del__(self) -> None:
         """Spark lets go of a sink whose query has ended without a word, and so do most programs."""
@@ -136,34 +134,8 @@ class ExactlyOnceSink:
             raise SinkError(f"the query has asyncProgressTrackingEnabled: {DEFERRED_PROGRESS}")
         self._prepared_run = query.run_id
 
-    def _claim(self, spark: Any, query: QueryState, batch_id: int) -> None:
-        """Two queries of one application would fence each other for ever; the second is told so.
-
-        So is a second write of one batch, which would find the marker of the first and be skipped. Spark itself
-        repeats a batch in another run only.
-        """
-        with _owners_lock:
-            if query.run_id and _written.get(self.options.transactional_id) == (query.run_id, batch_id):
-                raise SinkError(
-                    f"batch {batch_id} was written under the transactional id {self.options.transactional_id!r} just"
-                    " now, and a second write would be taken for its repetition: each write of a batch needs a"
-                    " transactional id of its own. Rows for several topics can go in one write, with a column `topic`"
-                )
-            owner = _owners.get(self.options.transactional_id)
-            if owner is not None and owner.run_id != query.run_id and is_running(spark, owner):
-                raise TransactionalIdInUse(
-                    f"the transactional id {self.options.transactional_id!r} is in use by the running query"
-                    f" {owner.query_id}; each query needs one of its own"
-                )
-            if owner is None or owner.run_id != query.run_id:
-                # A new run takes over, as a new driver would; the epoch of the last run is not asked for.
-                self._transactions, self._fence_due = None, True
-            _owners[self.options.transactional_id] = query
-
     def _fence(self, query: QueryState) -> Transactions:
         """A new epoch, and what was committed under the ones before."""
-        if self._cluster is None:
-            self._cluster = SinkCluster.open(self.options)
         if self._transactions is None:
             self._transactions = Transactions(self._cluster, self.options)
         self._transactions.fence()
@@ -251,7 +223,6 @@ class ExactlyOnceSink:
     def _write(
         self, rows: DataFrame, transactions: Transactions, batch_id: int, query: QueryState
     ) -> list[WriteResult]:
-        assert self._cluster is not None
         assert transactions.identity is not None
         topics = self._topics()
         lane_count = self._lane_count(rows, topics)
@@ -301,10 +272,9 @@ class ExactlyOnceSink:
     def _topics(self) -> dict[str, TopicPlan]:
         if self.options.topic is None:
             return {}
-        assert self._cluster is not None
-        cluster, topic = self._cluster, self.options.topic
-        cluster.forget(topic)
-        return {topic: describe_topic(cluster, topic, self.options.delivery_timeout_ms)}
+        topic = self.options.topic
+        self._cluster.forget(topic)
+        return {topic: describe_topic(self._cluster, topic, self.options.delivery_timeout_ms)}
 
     def _lane_count(self, rows: DataFrame, topics: dict[str, TopicPlan]) -> int:
         parallelism = max(1, int(rows.sparkSession.sparkContext.defaultParallelism))
@@ -319,7 +289,6 @@ class ExactlyOnceSink:
         An offset has to be some partition's, so the marker alone stands at one of the output, where its offset
         counts batches.
         """
-        assert self._cluster is not None
         metadata = Marker(query.query_id, batch_id, query.plan).encode()
         here = self._cluster.existing(query.source_offsets, self.options.delivery_timeout_ms)
         if here:

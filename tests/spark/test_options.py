@@ -6,7 +6,6 @@ import pytest
 
 from oncelog.protocol.records.compression import Compression
 from oncelog.spark import SinkError, exactly_once_sink
-from oncelog.spark.cluster import SinkCluster
 from oncelog.testing import Broker
 
 
@@ -89,7 +88,6 @@ def test_a_sink_that_nobody_holds_any_more_closes_its_connections() -> None:
     """As Spark does with that of a query that has ended."""
     with Broker() as broker:
         sink = exactly_once_sink(broker.bootstrap_servers, transactional_id="t", topic="out")
-        sink._cluster = SinkCluster.open(sink.options)
         connection = sink._cluster.any_connection()
         del sink
         assert connection.closed

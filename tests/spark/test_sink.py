@@ -324,6 +324,28 @@ def test_two_queries_cannot_share_an_id(spark: Any, servers: str, new_topic: New
         query.stop()
 
 
+def test_a_batch_goes_to_two_clusters_under_one_id(
+    spark: Any, oncelog_servers: str, new_topic: NewTopic, checkpoint: str
+) -> None:
+    source, target = new_topic(oncelog_servers, 1), new_topic(oncelog_servers, 1)
+    with Broker() as other:
+        mirror = new_topic(other.bootstrap_servers, 1)
+        here = new_sink(oncelog_servers, target)
+        there = new_sink(other.bootstrap_servers, mirror, here.options.transactional_id)
+
+        def write(batch: Any, batch_id: int) -> None:
+            here(batch, batch_id)
+            there(batch, batch_id)
+
+        # maxOffsetsPerTrigger makes two batches of the first run.
+        for start, end in ((0, 400), (400, 410)):
+            fill(oncelog_servers, source, start, end)
+            run_stream(spark, oncelog_servers, source, write, checkpoint)
+        wanted = sorted((0, b"%d" % n) for n in range(410))
+        assert sorted(read(oncelog_servers, target, count=410)) == wanted
+        assert sorted(read(other.bootstrap_servers, mirror, count=410)) == wanted
+
+
 @pytest.mark.parametrize("sinks", [1, 2])
 def test_a_batch_cannot_be_written_twice_under_one_id(
     spark: Any, oncelog_servers: str, new_topic: NewTopic, checkpoint: str, sinks: int
@@ -332,7 +354,9 @@ def test_a_batch_cannot_be_written_twice_under_one_id(
     source, target = new_topic(oncelog_servers, 1), new_topic(oncelog_servers, 1)
     fill(oncelog_servers, source, 0, 10)
     first = new_sink(oncelog_servers, target)
-    second = first if sinks == 1 else new_sink(oncelog_servers, target, first.options.transactional_id)
+    # The same cluster under another address.
+    address = oncelog_servers.replace("127.0.0.1", "localhost")
+    second = first if sinks == 1 else new_sink(address, target, first.options.transactional_id)
 
     def write(batch: Any, batch_id: int) -> None:
         first(batch.where("CAST(CAST(value AS STRING) AS INT) < 5"), batch_id)
