@@ -14,21 +14,19 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from oncelog.broker.admin.topics import create_initial_topics
+from oncelog.broker.base.clock import Clock
+from oncelog.broker.base.loop_watchdog import LoopWatch
 from oncelog.broker.config.checks import connection_overrides
 from oncelog.broker.config.listeners import Listeners, resolve_listeners
+from oncelog.broker.coordinator.run.group_host import forget_missing_topics, make_group_host
+from oncelog.broker.coordinator.run.txn_host import make_transaction_host
 from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.page_cache import ensure_on_device
-from oncelog.broker.metadata.sqlite import SqliteStore
-from oncelog.broker.replica.manager import ReplicaManager
-from oncelog.broker.runtime.adoption import adopt_logs
-from oncelog.broker.runtime.chronicle import note_changes
-from oncelog.broker.runtime.clock import Clock
-from oncelog.broker.runtime.fetch_sessions import FetchSessions
-from oncelog.broker.runtime.flusher import Flusher
-from oncelog.broker.runtime.groups import forget_missing_topics, make_group_host
-from oncelog.broker.runtime.housekeeping import Housekeeping
-from oncelog.broker.runtime.identity import (
+from oncelog.broker.maintenance.housekeeping import Housekeeping
+from oncelog.broker.metadata.bootstrap import adopt_logs
+from oncelog.broker.metadata.identity import (
     Identity,
     check_metadata,
     check_node_id,
@@ -36,19 +34,21 @@ from oncelog.broker.runtime.identity import (
     read_identity,
     write_identity,
 )
-from oncelog.broker.runtime.loop_watch import LoopWatch
-from oncelog.broker.runtime.metadata import MetadataRuntime
-from oncelog.broker.runtime.producer_ids import ProducerIdAllocator
-from oncelog.broker.runtime.quotas import Quotas
-from oncelog.broker.runtime.registration import register_broker
-from oncelog.broker.runtime.services import Services
-from oncelog.broker.runtime.strays import report_ignored, set_strays_aside
-from oncelog.broker.runtime.topics import create_initial_topics
-from oncelog.broker.runtime.transactions import make_transaction_host
-from oncelog.broker.runtime.txn_markers import MarkerWriter
+from oncelog.broker.metadata.metadata_log import note_changes
+from oncelog.broker.metadata.producer_ids import ProducerIdAllocator
+from oncelog.broker.metadata.registration import register_broker
+from oncelog.broker.metadata.runtime import MetadataRuntime
+from oncelog.broker.metadata.stores.sqlite import SqliteStore
+from oncelog.broker.metadata.strays import report_ignored, set_strays_aside
+from oncelog.broker.replica.flusher import Flusher
+from oncelog.broker.replica.manager import ReplicaManager
+from oncelog.broker.requests.fetch_sessions import FetchSessions
+from oncelog.broker.requests.quotas import Quotas
+from oncelog.broker.requests.services import Services
 from oncelog.broker.server.dispatch import Dispatcher
 from oncelog.broker.server.limits import ConnectionLimits, FrameMemory
 from oncelog.broker.server.listener import Listener
+from oncelog.broker.txn.markers import MarkerWriter
 
 if TYPE_CHECKING:
     from oncelog.broker.config.broker_config import BrokerConfig

@@ -56,9 +56,9 @@ def run(argv: list[str], make_app: Callable[[BrokerConfig], BrokerApp] | None = 
     for note in (*config.notes, *app.addresses.notes, *_missing_packages()):
         print(f"note: {note}", file=sys.stderr)
 
+    from oncelog.broker.base import event_loop
     from oncelog.broker.log.disk import StorageError
     from oncelog.broker.metadata.store import MetadataStoreError
-    from oncelog.broker.runtime import event_loop
     from oncelog.broker.server.listener import ListenError
 
     _allow_many_files()
@@ -72,7 +72,7 @@ def run(argv: list[str], make_app: Callable[[BrokerConfig], BrokerApp] | None = 
 
 def _log_settings(config: BrokerConfig) -> None:
     from oncelog import __version__
-    from oncelog.broker.runtime.chronicle import shown
+    from oncelog.broker.metadata.metadata_log import shown
 
     logger.debug("oncelog %s on Python %s", __version__, sys.version.split()[0])
     for setting in config.static.values():
@@ -80,7 +80,7 @@ def _log_settings(config: BrokerConfig) -> None:
 
 
 def _missing_packages() -> list[str]:
-    from oncelog.broker.coordinator.regex import MISSING_ENGINE, has_engine
+    from oncelog.broker.coordinator.group.regex import MISSING_ENGINE, has_engine
 
     return [] if has_engine() else [MISSING_ENGINE]
 

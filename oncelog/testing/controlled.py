@@ -20,7 +20,7 @@ from oncelog.testing.faulty_dispatch import ArmedFault, FaultyDispatcher
 
 if TYPE_CHECKING:
     from oncelog.broker.config.broker_config import BrokerConfig
-    from oncelog.broker.runtime.services import Services
+    from oncelog.broker.requests.services import Services
     from oncelog.broker.server.dispatch import Dispatcher
 
 logger = logging.getLogger(__name__)

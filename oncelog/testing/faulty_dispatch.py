@@ -7,7 +7,7 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.server.dispatch import Dispatcher, Reply
 from oncelog.protocol.compiler import decode
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError

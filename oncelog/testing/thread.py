@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
+from oncelog.broker.base import event_loop
 from oncelog.broker.config.broker_config import Setting
 from oncelog.broker.config.load import load_config
-from oncelog.broker.runtime import event_loop
 from oncelog.testing.controlled import ControlledApp
 
 ANSWER_SECONDS_MAX = 30.0

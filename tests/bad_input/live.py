@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from oncelog.broker.app import BrokerApp
+from oncelog.broker.base import event_loop
 from oncelog.broker.config.broker_config import Setting
 from oncelog.broker.config.load import load_config
 from oncelog.broker.log.disk import Disk
 from oncelog.broker.replica.partition import Partition
-from oncelog.broker.runtime import event_loop
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.runtime.coordinators import partition_for
+from oncelog.broker.coordinator.run.host import partition_for
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from oncelog.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import NewTopic as ConfluentNewTopic
 
-from oncelog.broker.metadata.sqlite_database import SqliteDatabase
+from oncelog.broker.metadata.stores.sqlite_database import SqliteDatabase
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages import alter_client_quotas as quotas
 from oncelog.protocol.messages import alter_configs, incremental_alter_configs

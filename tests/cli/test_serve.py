@@ -124,7 +124,7 @@ NOT_FOR_THE_START = {
         "urllib",
         "uuid",
     ),
-    *("oncelog.broker.coordinator.groups", "oncelog.broker.coordinator.transactions.coordinator"),
+    *("oncelog.broker.coordinator.group.coordinator", "oncelog.broker.coordinator.txn.coordinator"),
     *("oncelog.broker.handlers.produce", "oncelog.broker.log.cleaner", "oncelog.broker.log.partition_log"),
 }
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol, Self
 import pytest
 import uvloop
 
-from oncelog.broker.runtime import event_loop
+from oncelog.broker.base import event_loop
 from oncelog.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from oncelog.protocol.messages.describe_groups import DescribeGroupsRequest
 from oncelog.protocol.messages.find_coordinator import FindCoordinatorRequest

@@ -7,8 +7,8 @@ import inspect
 from importlib import import_module
 from typing import Any
 
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.services import Services
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.services import Services
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages import request_class

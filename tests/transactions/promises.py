@@ -20,7 +20,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
     "exactly once": ("transactions/test_copying.py::test_a_copier_that_is_killed_again_and_again_copies_once_each",),
     # -- idempotent producer -----------------------------------------------------------------------------------
     "a producer id is given once, also across crashes": (
-        "broker/runtime/test_producer_ids.py::test_a_new_allocator_never_reuses_a_block",
+        "broker/metadata/test_producer_ids.py::test_a_new_allocator_never_reuses_a_block",
         "transactions/test_wire.py::test_producer_ids_are_not_used_again_after_a_kill",
     ),
     "the next sequence is accepted, a gap is not": (
@@ -105,7 +105,7 @@ PROMISES: dict[str, tuple[str, ...]] = {
         "bad_input/test_transactions.py::test_an_end_of_what_is_not_open_or_ended_otherwise",
     ),
     "commit means visible": (
-        "broker/runtime/test_txn_markers.py::test_an_end_is_answered_when_every_partition_has_its_marker",
+        "broker/txn/test_markers.py::test_an_end_is_answered_when_every_partition_has_its_marker",
         "transactions/test_transactions.py::test_what_is_committed_is_visible_when_commit_returns",
     ),
     "KAFKA-17754: a delayed EndTxn ends only its own transaction": (

@@ -18,15 +18,15 @@ from pathlib import Path
 import pytest
 from direct_client import DirectProducer, committed_offset
 
+from oncelog.broker.admin.topics import create_topics
 from oncelog.broker.app import BrokerApp
+from oncelog.broker.base.clock import Clock
 from oncelog.broker.config.broker_config import Setting
 from oncelog.broker.config.load import load_config
-from oncelog.broker.coordinator.transactions.state import PREPARED
-from oncelog.broker.metadata.topic_plans import NewTopic
-from oncelog.broker.runtime.clock import Clock
-from oncelog.broker.runtime.disk_pace import DiskPace
-from oncelog.broker.runtime.services import Services
-from oncelog.broker.runtime.topics import create_topics
+from oncelog.broker.coordinator.txn.state import PREPARED
+from oncelog.broker.metadata.plans.topics import NewTopic
+from oncelog.broker.replica.sync_latency import DiskPace
+from oncelog.broker.requests.services import Services
 from oncelog.inspect.directories import find_partitions
 from oncelog.inspect.findings import Severity
 from oncelog.inspect.verify import PartitionVerifier, Totals
@@ -256,7 +256,7 @@ def test_a_crash_at_every_call_to_the_disk(
         # As on a disk that is known to be fast, and with requests that come alone.
         monkeypatch.setattr(DiskPace, "is_fast", True)
         monkeypatch.setattr(DiskPace, "allows_loop", lambda _: True)
-        monkeypatch.setattr("oncelog.broker.runtime.flusher.SLEPT_SECONDS", -1e9)
+        monkeypatch.setattr("oncelog.broker.replica.flusher.SLEPT_SECONDS", -1e9)
     clock = Clock()
     root = tmp_path / "data"
     first = SimulatedDisk()

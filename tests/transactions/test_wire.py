@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oncelog.broker.handlers import txn_offset_commit
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from oncelog.protocol.messages.add_partitions_to_txn import (

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, Generic, Protocol, TypeVar
 
-from oncelog.broker.coordinator.now import Now
+from oncelog.broker.base.now import Now
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.schema import Message

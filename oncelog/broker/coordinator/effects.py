@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from oncelog.broker.base.now import Now
 from oncelog.broker.coordinator.contract import (
     CancelTimer,
     Completion,
@@ -15,7 +16,6 @@ from oncelog.broker.coordinator.contract import (
     Result,
     SetTimer,
 )
-from oncelog.broker.coordinator.now import Now
 from oncelog.broker.coordinator.record_codec import batch_bytes_max, encode_record, record_bytes_max
 from oncelog.protocol.records.batch import HEADER_SIZE
 

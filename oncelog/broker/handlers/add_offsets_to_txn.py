@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 
-from oncelog.broker.coordinator.transactions.state import ProducerIdentity
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.producers import client_of
+from oncelog.broker.coordinator.txn.state import ProducerIdentity
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.txn.producers import client_of
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.transactions.state import ProducerIdentity
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.enlisting import enlist
-from oncelog.broker.runtime.groups import settled
-from oncelog.broker.runtime.producers import client_of
+from oncelog.broker.coordinator.run.group_host import settled
+from oncelog.broker.coordinator.txn.state import ProducerIdentity
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.txn.producers import client_of
+from oncelog.broker.txn.verification import enlist
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.add_partitions_to_txn import (
@@ -26,7 +26,7 @@ from oncelog.protocol.messages.add_partitions_to_txn import (
 )
 
 if TYPE_CHECKING:
-    from oncelog.broker.coordinator.transactions.state import TopicPartition
+    from oncelog.broker.coordinator.txn.state import TopicPartition
 
 _BATCHED_SINCE = 4
 _PRODUCER_FENCED_SINCE = 2

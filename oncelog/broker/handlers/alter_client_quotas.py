@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from oncelog.broker.metadata.quota_plans import QuotaChange, plan_client_quotas
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.metadata.plans.quotas import QuotaChange, plan_client_quotas
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.alter_client_quotas import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.metadata.partition_plans import check_reassignment
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.deadlines import check_deadline
+from oncelog.broker.metadata.plans.partitions import check_reassignment
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.timeouts import check_deadline
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.alter_partition_reassignments import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from oncelog.broker.runtime.context import Pace, RequestContext
+from oncelog.broker.requests.context import Pace, RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,

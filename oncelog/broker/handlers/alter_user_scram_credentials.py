@@ -5,9 +5,9 @@ The request carries a salted password. Only keys that are derived from it are st
 
 from __future__ import annotations
 
-from oncelog.broker.metadata.user_plans import CredentialChange, NewPassword
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.users import alter_scram_credentials
+from oncelog.broker.admin.users import alter_scram_credentials
+from oncelog.broker.metadata.plans.users import CredentialChange, NewPassword
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

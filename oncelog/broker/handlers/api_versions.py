@@ -10,7 +10,7 @@ import re
 
 from oncelog.broker.handlers import APIS, Api
 from oncelog.broker.metadata.features import FEATURES
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.api_versions import (

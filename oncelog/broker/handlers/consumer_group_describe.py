@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.runtime.authorized_operations import GROUP_OPERATIONS
-from oncelog.broker.runtime.groups import settled
+from oncelog.broker.coordinator.run.group_host import settled
+from oncelog.broker.requests.authorized_operations import GROUP_OPERATIONS
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.consumer_group_describe import (
@@ -15,7 +15,7 @@ from oncelog.protocol.messages.consumer_group_describe import (
 )
 
 if TYPE_CHECKING:
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 CHUNKS = (along("group_ids", "groups"),)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.group import Caller
-from oncelog.broker.runtime.chance import random_uuid_text
+from oncelog.broker.base.ids import random_uuid_text
+from oncelog.broker.coordinator.group.common import Caller
 from oncelog.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 
 if TYPE_CHECKING:
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 
 def handle(

@@ -5,8 +5,8 @@ A client that has not logged in gets none: Kafka, too, answers DELEGATION_TOKEN_
 
 from __future__ import annotations
 
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.quotas import ANONYMOUS
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.quotas import ANONYMOUS
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,

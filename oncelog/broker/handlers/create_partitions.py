@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from oncelog.broker.metadata.topic_plans import MorePartitions, plan_create_partitions
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.deadlines import check_deadline
-from oncelog.broker.runtime.topics import placement_start, topic_limits
+from oncelog.broker.admin.topics import placement_start, topic_limits
+from oncelog.broker.metadata.plans.topics import MorePartitions, plan_create_partitions
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.timeouts import check_deadline
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.create_partitions import (

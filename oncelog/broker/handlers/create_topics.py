@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from oncelog.broker.admin.topics import create_topics
 from oncelog.broker.config.describe import describe_topic
-from oncelog.broker.metadata.topic_plans import CreatedTopic, NewTopic
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.deadlines import check_deadline
-from oncelog.broker.runtime.topics import create_topics
+from oncelog.broker.metadata.plans.topics import CreatedTopic, NewTopic
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.timeouts import check_deadline
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.create_topics import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.runtime.groups import settled
+from oncelog.broker.coordinator.run.group_host import settled
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.delete_groups import (
@@ -14,7 +14,7 @@ from oncelog.protocol.messages.delete_groups import (
 )
 
 if TYPE_CHECKING:
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 CHUNKS = (along("groups_names", "results"),)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.metadata.image import INTERNAL_TOPICS
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.delete_records import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from oncelog.broker.metadata.topic_plans import TopicSelector, plan_delete_topics
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.deadlines import check_deadline
+from oncelog.broker.metadata.plans.topics import TopicSelector, plan_delete_topics
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.timeouts import check_deadline
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.delete_topics import (

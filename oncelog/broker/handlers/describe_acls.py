@@ -5,7 +5,7 @@ There is no authorizer yet; SECURITY_DISABLED is what Kafka answers without one.
 
 from __future__ import annotations
 
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 

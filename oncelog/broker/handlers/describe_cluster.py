@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from oncelog.broker.runtime.authorized_operations import CLUSTER_OPERATIONS
-from oncelog.broker.runtime.cluster import endpoints
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.requests.authorized_operations import CLUSTER_OPERATIONS
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.endpoints import endpoints
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_cluster import (
     DescribeClusterBroker,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oncelog.broker.admin.configs import BROKER_LOGGER, CLIENT_METRICS, check_this_broker
+from oncelog.broker.admin.loggers import logger_levels
 from oncelog.broker.config.describe import (
     DYNAMIC_BROKER_LOGGER,
     ConfigEntry,
@@ -13,10 +15,8 @@ from oncelog.broker.config.describe import (
     describe_topic,
 )
 from oncelog.broker.config.values import STRING
-from oncelog.broker.metadata.config_plans import ResourceType
+from oncelog.broker.metadata.plans.configs import ResourceType
 from oncelog.broker.metadata.topic_names import check_topic_name
-from oncelog.broker.runtime.configs import BROKER_LOGGER, CLIENT_METRICS, check_this_broker
-from oncelog.broker.runtime.loggers import logger_levels
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_configs import (
@@ -31,8 +31,8 @@ from oncelog.protocol.messages.describe_configs import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from oncelog.broker.runtime.context import RequestContext
-    from oncelog.broker.runtime.services import Services
+    from oncelog.broker.requests.context import RequestContext
+    from oncelog.broker.requests.services import Services
 
 
 KNOWN_TYPES = frozenset((*ResourceType, BROKER_LOGGER, CLIENT_METRICS))

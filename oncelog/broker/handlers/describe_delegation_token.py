@@ -5,7 +5,7 @@ A client that has not logged in sees none: Kafka, too, answers DELEGATION_TOKEN_
 
 from __future__ import annotations
 
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator
 
-from oncelog.broker.runtime.context import Pace, RequestContext
+from oncelog.broker.requests.context import Pace, RequestContext
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

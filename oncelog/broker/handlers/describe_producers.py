@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oncelog.broker.metadata.topic_names import check_topic_name
-from oncelog.broker.runtime.context import Pace, RequestContext
+from oncelog.broker.requests.context import Pace, RequestContext
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.describe_producers import (

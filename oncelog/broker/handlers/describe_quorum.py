@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog.broker.metadata.topic_names import CLUSTER_METADATA_TOPIC
-from oncelog.broker.runtime.cluster import endpoints
+from oncelog.broker.requests.endpoints import endpoints
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -23,7 +23,7 @@ from oncelog.protocol.messages.describe_quorum import (
 )
 
 if TYPE_CHECKING:
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 _LEADER_EPOCH = 1
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog.broker.metadata.topic_names import is_legal_topic_name
-from oncelog.broker.runtime.authorized_operations import TOPIC_OPERATIONS
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.requests.authorized_operations import TOPIC_OPERATIONS
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_topic_partitions import (
     Cursor,

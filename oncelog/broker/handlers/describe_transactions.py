@@ -5,8 +5,8 @@ With tagged fields of our own, which other clients skip, it also says who is beh
 
 from __future__ import annotations
 
-from oncelog.broker.coordinator.transactions.memory import Client
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.coordinator.txn.memory import Client
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.describe_transactions import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from oncelog.broker.runtime.context import Pace, RequestContext
+from oncelog.broker.requests.context import Pace, RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,

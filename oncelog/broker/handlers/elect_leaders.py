@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.deadlines import check_deadline
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.requests.timeouts import check_deadline
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.elect_leaders import (

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 
-from oncelog.broker.coordinator.transactions.requests import EndRequest
-from oncelog.broker.coordinator.transactions.state import ProducerIdentity
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.producers import run_with_producer_id
+from oncelog.broker.coordinator.txn.requests import EndRequest
+from oncelog.broker.coordinator.txn.state import ProducerIdentity
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.txn.producers import run_with_producer_id
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 

@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING
 
 from oncelog.broker.log.disk import StorageError
-from oncelog.broker.runtime.context import Pace, RequestContext
-from oncelog.broker.runtime.fetch_sessions import (
+from oncelog.broker.replica.waiters import FetchWaiter
+from oncelog.broker.requests.context import Pace, RequestContext
+from oncelog.broker.requests.fetch_sessions import (
     FetchSession,
     PartitionKey,
     SessionPartition,
     sessionless_partitions,
 )
-from oncelog.broker.runtime.waiters import FetchWaiter
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.framing import COALESCE_BYTES_MAX
 from oncelog.protocol.messages.fetch import (

@@ -13,7 +13,7 @@ from oncelog.protocol.messages.find_coordinator import (
 )
 
 if TYPE_CHECKING:
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 BATCHED_FROM = 4
 _GROUP, _TRANSACTION = 0, 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from oncelog.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 
 def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.metadata.config_plans import ConfigChange, ConfigEdit
-from oncelog.broker.runtime.configs import alter_configs, refused_changes, resource_responses
+from oncelog.broker.admin.configs import alter_configs, refused_changes, resource_responses
+from oncelog.broker.metadata.plans.configs import ConfigChange, ConfigEdit
 from oncelog.protocol.chunks import along
 from oncelog.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
@@ -14,7 +14,7 @@ from oncelog.protocol.messages.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
     from oncelog.protocol.errors import KafkaError
 
 CHUNKS = (along("resources", "responses"),)

@@ -7,10 +7,10 @@ unstable; Java clients would use it if it were advertised.
 
 from __future__ import annotations
 
-from oncelog.broker.coordinator.transactions.requests import InitRequest
-from oncelog.broker.coordinator.transactions.state import ProducerIdentity
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.producers import client_of, run_with_producer_id
+from oncelog.broker.coordinator.txn.requests import InitRequest
+from oncelog.broker.coordinator.txn.state import ProducerIdentity
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.txn.producers import client_of, run_with_producer_id
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.group import Caller
-from oncelog.broker.runtime.chance import random_uuid_text
-from oncelog.broker.runtime.groups import settled
+from oncelog.broker.base.ids import random_uuid_text
+from oncelog.broker.coordinator.group.common import Caller
+from oncelog.broker.coordinator.run.group_host import settled
 from oncelog.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
     from oncelog.protocol.errors import KafkaError
 
 REBALANCE_TIMEOUT_FROM = 1

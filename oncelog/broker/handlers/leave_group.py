@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.runtime.groups import settled
+from oncelog.broker.coordinator.run.group_host import settled
 from oncelog.protocol.chunks import along
 from oncelog.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 if TYPE_CHECKING:
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 BATCHED_FROM = 3
 

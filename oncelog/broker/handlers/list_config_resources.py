@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.metadata.config_plans import ResourceType
-from oncelog.broker.runtime.configs import BROKER_LOGGER, CLIENT_METRICS
+from oncelog.broker.admin.configs import BROKER_LOGGER, CLIENT_METRICS
+from oncelog.broker.metadata.plans.configs import ResourceType
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.list_config_resources import (
     ConfigResource,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from oncelog.broker.metadata.image import MetadataImage
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 _ALL = (ResourceType.TOPIC, ResourceType.BROKER, BROKER_LOGGER, CLIENT_METRICS, ResourceType.GROUP)
 

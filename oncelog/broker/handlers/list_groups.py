@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.contract import Result
-from oncelog.broker.runtime.context import Pace, RequestContext
-from oncelog.broker.runtime.groups import settled
+from oncelog.broker.coordinator.run.group_host import settled
+from oncelog.broker.requests.context import Pace, RequestContext
 from oncelog.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
-    from oncelog.broker.coordinator.groups import GroupCoordinator
-    from oncelog.broker.coordinator.now import Now
+    from oncelog.broker.base.now import Now
+    from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
 
 
 async def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:

@@ -10,7 +10,7 @@ from collections import Counter
 
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.replica.partition import Partition
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.list_offsets import (

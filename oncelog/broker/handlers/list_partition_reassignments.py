@@ -5,7 +5,7 @@ A single node has nowhere to move a replica to, so there are none.
 
 from __future__ import annotations
 
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.chunks import along
 from oncelog.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING
 
+from oncelog.broker.admin.topics import AUTO_CREATED_PER_REQUEST_MAX, auto_create_topics
 from oncelog.broker.metadata.topic_names import is_legal_topic_name
-from oncelog.broker.runtime.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from oncelog.broker.runtime.cluster import endpoints
-from oncelog.broker.runtime.context import Pace, RequestContext
-from oncelog.broker.runtime.topics import AUTO_CREATED_PER_REQUEST_MAX, auto_create_topics
+from oncelog.broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from oncelog.broker.requests.context import Pace, RequestContext
+from oncelog.broker.requests.endpoints import endpoints
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.metadata import (
     MetadataRequest,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.group import Committer
-from oncelog.broker.coordinator.offsets import OffsetEntry
-from oncelog.broker.runtime.groups import settled
+from oncelog.broker.coordinator.group.common import Committer
+from oncelog.broker.coordinator.group.offsets import OffsetEntry
+from oncelog.broker.coordinator.run.group_host import settled
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.offset_commit import (
@@ -19,7 +19,7 @@ from oncelog.protocol.messages.offset_commit import (
 
 if TYPE_CHECKING:
     from oncelog.broker.metadata.image import TopicImage
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 TOPIC_IDS_FROM = 10
 RETENTION_MS_MAX = 2**62

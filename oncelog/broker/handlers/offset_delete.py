@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.runtime.groups import settled
+from oncelog.broker.coordinator.run.group_host import settled
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.offset_delete import (
@@ -15,7 +15,7 @@ from oncelog.protocol.messages.offset_delete import (
 )
 
 if TYPE_CHECKING:
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 CHUNKS = (along("topics.partitions"),)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.committed_offsets import CommittedOffset
-from oncelog.broker.coordinator.group import Committer
-from oncelog.broker.coordinator.offsets import FetchedOffset, FetchedTopic, TopicSelection
-from oncelog.broker.runtime.groups import settled
+from oncelog.broker.coordinator.group.committed_offsets import CommittedOffset
+from oncelog.broker.coordinator.group.common import Committer
+from oncelog.broker.coordinator.group.offsets import FetchedOffset, FetchedTopic, TopicSelection
+from oncelog.broker.coordinator.run.group_host import settled
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.offset_fetch import (
@@ -23,7 +23,7 @@ from oncelog.protocol.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 GROUP_ERROR_FROM = 2
 BATCHED_FROM = 8

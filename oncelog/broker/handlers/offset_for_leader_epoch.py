@@ -5,7 +5,7 @@ KIP-101 for followers, KIP-320 for consumers, who learn from it that what they r
 
 from __future__ import annotations
 
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.offset_for_leader_epoch import (

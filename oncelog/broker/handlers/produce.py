@@ -1,7 +1,7 @@
 """Produce (key 0, versions 3-13): append record batches to partitions.
 
 The frame's bytes are checked, patched and written without being decoded or copied, unless the topic wants another
-codec. Batches that take long to check are checked by a thread (`runtime/batch_checks.py`). The connection does not
+codec. Batches that take long to check are checked by a thread (`replica/batch_validation.py`). The connection does not
 start its next request meanwhile, and receives nothing over the frame; it goes on when all batches are in the log.
 
 acks=0 has no answer, and an error then closes the connection, which is the only way to tell the client. acks=1 answers
@@ -17,11 +17,11 @@ from collections.abc import Awaitable, Callable, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.runtime.batch_checks import Checked, check_in_thread, check_on_loop
-from oncelog.broker.runtime.begun import begin
-from oncelog.broker.runtime.context import NO_REPLY, RequestContext
-from oncelog.broker.runtime.openings import open_transactions
-from oncelog.broker.runtime.waiters import AckCountdown
+from oncelog.broker.base.eager import begin
+from oncelog.broker.replica.batch_validation import Checked, check_in_thread, check_on_loop
+from oncelog.broker.replica.waiters import AckCountdown
+from oncelog.broker.requests.context import NO_REPLY, RequestContext
+from oncelog.broker.txn.produce_verification import open_transactions
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.messages.produce import (
@@ -43,9 +43,9 @@ from oncelog.protocol.records.batch import (
 from oncelog.protocol.records.validation import BadRecordsError, NoBatchError
 
 if TYPE_CHECKING:
+    from oncelog.broker.base.cpu_workers import Checkpoint
     from oncelog.broker.replica.partition import Partition
-    from oncelog.broker.runtime.cpu_workers import Checkpoint
-    from oncelog.broker.runtime.openings import Openings
+    from oncelog.broker.txn.produce_verification import Openings
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ A client that has not logged in may not: Kafka, too, answers DELEGATION_TOKEN_RE
 
 from __future__ import annotations
 
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 

@@ -5,7 +5,7 @@ A PLAINTEXT listener has no login. Like Kafka's, this one answers ILLEGAL_SASL_S
 
 from __future__ import annotations
 
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 

@@ -9,7 +9,7 @@ from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 PROTOCOL_REQUIRED_FROM = 5
 

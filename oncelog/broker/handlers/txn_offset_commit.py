@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.group import Committer
-from oncelog.broker.coordinator.offsets import OffsetEntry
-from oncelog.broker.coordinator.transactions.state import ProducerIdentity
-from oncelog.broker.runtime.enlisting import as_leader_error, enlist, not_enlisted
-from oncelog.broker.runtime.groups import settled
-from oncelog.broker.runtime.producers import client_of
-from oncelog.broker.runtime.shard import TxnOwner
+from oncelog.broker.coordinator.group.common import Committer
+from oncelog.broker.coordinator.group.offsets import OffsetEntry
+from oncelog.broker.coordinator.run.context import TxnOwner
+from oncelog.broker.coordinator.run.group_host import settled
+from oncelog.broker.coordinator.txn.state import ProducerIdentity
+from oncelog.broker.txn.producers import client_of
+from oncelog.broker.txn.verification import as_leader_error, enlist, not_enlisted
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.txn_offset_commit import (
@@ -26,7 +26,7 @@ from oncelog.protocol.messages.txn_offset_commit import (
 
 if TYPE_CHECKING:
     from oncelog.broker.log.verification import VerificationGuard
-    from oncelog.broker.runtime.context import RequestContext
+    from oncelog.broker.requests.context import RequestContext
 
 _ADDED_BY_COMMIT_SINCE = 5
 _TRANSACTION_ABORTABLE_SINCE = 4

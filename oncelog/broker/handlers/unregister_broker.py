@@ -6,8 +6,8 @@ broker is restarted.
 
 from __future__ import annotations
 
-from oncelog.broker.metadata.cluster_plans import plan_unregister_broker
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.metadata.plans.cluster import plan_unregister_broker
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from oncelog.broker.metadata.cluster_plans import FeatureUpdate, UpgradeType, plan_update_features
-from oncelog.broker.runtime.context import RequestContext
+from oncelog.broker.metadata.plans.cluster import FeatureUpdate, UpgradeType, plan_update_features
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.update_features import (
     FeatureUpdateKey,

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from oncelog.broker.coordinator.transactions.requests import WriteMarkers
-from oncelog.broker.coordinator.transactions.state import NO_EPOCH, NO_PRODUCER_ID
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.txn_markers import write_marker
-from oncelog.broker.runtime.waiters import AckCountdown
+from oncelog.broker.coordinator.txn.requests import WriteMarkers
+from oncelog.broker.coordinator.txn.state import NO_EPOCH, NO_PRODUCER_ID
+from oncelog.broker.replica.waiters import AckCountdown
+from oncelog.broker.requests.context import RequestContext
+from oncelog.broker.txn.markers import write_marker
 from oncelog.protocol.chunks import along
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.write_txn_markers import (

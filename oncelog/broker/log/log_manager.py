@@ -176,11 +176,11 @@ class LogManager:
         return [key for key in self._directories if key not in self.logs and key not in self.failures]
 
     def due_ms(self, topic: str, partition: int, config: LogConfig) -> int:
-        """When an unopened partition must be opened for its own sake, see `dormant`."""
-        from oncelog.broker.log import dormant
+        """When an unopened partition must be opened for its own sake, see `unopened_logs`."""
+        from oncelog.broker.log import unopened_logs
 
         key = (topic, partition)
-        return dormant.due_ms(
+        return unopened_logs.due_ms(
             self.disk,
             self._path(topic, partition),
             config,

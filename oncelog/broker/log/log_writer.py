@@ -15,7 +15,6 @@ from typing import NoReturn
 
 from oncelog.broker.log import large_snapshots, leader_epochs, producer_snapshot, retry_window
 from oncelog.broker.log.disk import Disk, StorageError
-from oncelog.broker.log.doomed_files import DoomedSegments
 from oncelog.broker.log.file_names import SNAPSHOT, offset_file_name
 from oncelog.broker.log.flush import FlushTicket
 from oncelog.broker.log.leader_epochs import LeaderEpochs
@@ -23,6 +22,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_reader import PositionCache
 from oncelog.broker.log.offset_index import RELATIVE_OFFSET_MAX
 from oncelog.broker.log.open_files import OpenFiles
+from oncelog.broker.log.pending_deletes import DoomedSegments
 from oncelog.broker.log.producer_entry import ProducerBatch
 from oncelog.broker.log.producer_state import TRANSACTIONAL, AppendOrigin, CompletedTxn, ProducerState
 from oncelog.broker.log.segment import Segment

@@ -6,7 +6,7 @@ request. Time, randomness and configuration come in as arguments. `MetadataRunti
 
 from __future__ import annotations
 
-from oncelog.broker.metadata.cluster_plans import (
+from oncelog.broker.metadata.plans.cluster import (
     FeatureUpdate,
     ProducerIdBlock,
     UpgradeType,
@@ -16,7 +16,7 @@ from oncelog.broker.metadata.cluster_plans import (
     plan_unregister_broker,
     plan_update_features,
 )
-from oncelog.broker.metadata.config_plans import (
+from oncelog.broker.metadata.plans.configs import (
     ConfigChange,
     ConfigEdit,
     ConfigOperation,
@@ -25,10 +25,10 @@ from oncelog.broker.metadata.config_plans import (
     ResourceType,
     plan_config_changes,
 )
-from oncelog.broker.metadata.partition_plans import check_reassignment
-from oncelog.broker.metadata.plan import Outcome, Plan
-from oncelog.broker.metadata.quota_plans import QuotaChange, QuotaResult, plan_client_quotas
-from oncelog.broker.metadata.topic_plans import (
+from oncelog.broker.metadata.plans.partitions import check_reassignment
+from oncelog.broker.metadata.plans.plan import Outcome, Plan
+from oncelog.broker.metadata.plans.quotas import QuotaChange, QuotaResult, plan_client_quotas
+from oncelog.broker.metadata.plans.topics import (
     CreatedTopic,
     DeletedTopic,
     GrownTopic,
@@ -40,7 +40,7 @@ from oncelog.broker.metadata.topic_plans import (
     plan_create_topics,
     plan_delete_topics,
 )
-from oncelog.broker.metadata.user_plans import CredentialChange, NewPassword, plan_scram_credentials
+from oncelog.broker.metadata.plans.users import CredentialChange, NewPassword, plan_scram_credentials
 
 __all__ = [
     "ConfigChange",

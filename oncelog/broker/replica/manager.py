@@ -6,18 +6,18 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from oncelog.broker.base.ids import random_uuid
 from oncelog.broker.log.disk import StorageError
-from oncelog.broker.runtime.chance import random_uuid
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from oncelog.broker.base.clock import Clock
     from oncelog.broker.log.log_manager import LogManager
     from oncelog.broker.metadata.image import MetadataImage, TopicImage
+    from oncelog.broker.replica.flusher import Flusher
     from oncelog.broker.replica.partition import Partition
-    from oncelog.broker.runtime.clock import Clock
-    from oncelog.broker.runtime.flusher import Flusher
 
 logger = logging.getLogger(__name__)
 

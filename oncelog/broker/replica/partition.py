@@ -15,12 +15,12 @@ from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.log_writer import AppendResult
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import AppendOrigin
-from oncelog.broker.runtime.waiters import AckCallback, AckWaiters, FetchWaiter
+from oncelog.broker.replica.waiters import AckCallback, AckWaiters, FetchWaiter
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from oncelog.broker.log.verification import VerificationGuard
-    from oncelog.broker.runtime.flusher import Flusher
+    from oncelog.broker.replica.flusher import Flusher
     from oncelog.protocol.records.batch import BatchHeader
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from itertools import count
 from typing import TYPE_CHECKING, cast
 
 from oncelog.broker.server.dispatch import Reply
-from oncelog.broker.server.outgoing import Outgoing
+from oncelog.broker.server.response_writer import Outgoing
 from oncelog.protocol.addresses import host_and_port
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.framing import FrameBuffer, frame

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from oncelog.broker.base.eager import begin, spawn
+from oncelog.broker.base.immediate_future import Promise
 from oncelog.broker.handlers import APIS, Api
-from oncelog.broker.runtime.begun import begin, spawn
-from oncelog.broker.runtime.context import NO_REPLY, RequestContext
-from oncelog.broker.runtime.promise import Promise
+from oncelog.broker.requests.context import NO_REPLY, RequestContext
 from oncelog.broker.server.large_requests import LOOP_ELEMENTS_MAX, LargeRequests
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.compiler import Parts, decode, encode_into
@@ -26,7 +26,7 @@ from oncelog.protocol.messages import request_class, response_class
 from oncelog.protocol.schema import NO_VERSIONS, VERSION_MAX
 
 if TYPE_CHECKING:
-    from oncelog.broker.runtime.services import Services
+    from oncelog.broker.requests.services import Services
     from oncelog.broker.server.connection import Connection
     from oncelog.protocol.schema import Message
 

@@ -14,10 +14,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from oncelog.broker.runtime.begun import begin
-from oncelog.broker.runtime.context import NO_REPLY
-from oncelog.broker.runtime.memory import collector_paused, return_large_blocks
-from oncelog.broker.runtime.worker import Worker
+from oncelog.broker.base.eager import begin
+from oncelog.broker.base.memory import collector_paused, return_large_blocks
+from oncelog.broker.base.worker import Worker
+from oncelog.broker.requests.context import NO_REPLY
 from oncelog.protocol.chunks import ChunkPaths, ChunkSize, cut, join
 from oncelog.protocol.compiler import Parts, decode, encode_into
 from oncelog.protocol.errors import ProtocolError, TooManyElementsError
@@ -25,8 +25,8 @@ from oncelog.protocol.errors import ProtocolError, TooManyElementsError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncelog.broker.runtime.context import RequestContext
-    from oncelog.broker.runtime.turns import Turns
+    from oncelog.broker.base.turns import Turns
+    from oncelog.broker.requests.context import RequestContext
     from oncelog.protocol.schema import Message
 
     Handle = Callable[[Any, RequestContext], Any]

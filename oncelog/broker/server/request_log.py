@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.runtime.context import NO_REPLY, RequestContext
-from oncelog.broker.runtime.promise import Promise
+from oncelog.broker.base.immediate_future import Promise
+from oncelog.broker.requests.context import NO_REPLY, RequestContext
 from oncelog.protocol.compiler import Parts, encode_into
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.schema import Message, Struct

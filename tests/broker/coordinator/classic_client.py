@@ -8,10 +8,10 @@ from typing import Any
 
 from simulated_shard import SimulatedShard
 
-from oncelog.broker.coordinator.group import Caller, Committer
-from oncelog.broker.coordinator.group_settings import GroupSettings
-from oncelog.broker.coordinator.groups import GroupCoordinator
-from oncelog.broker.coordinator.offsets import OffsetEntry, TopicSelection
+from oncelog.broker.coordinator.group.common import Caller, Committer
+from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
+from oncelog.broker.coordinator.group.offsets import OffsetEntry, TopicSelection
+from oncelog.broker.coordinator.group.settings import GroupSettings
 from oncelog.protocol.compiler import encode
 from oncelog.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from oncelog.protocol.messages.heartbeat import HeartbeatRequest

@@ -8,11 +8,11 @@ from typing import Any
 
 from simulated_shard import SimulatedShard
 
-from oncelog.broker.coordinator.consumer.group import ConsumerGroup
-from oncelog.broker.coordinator.group import Caller, Committer
-from oncelog.broker.coordinator.group_settings import GroupSettings
-from oncelog.broker.coordinator.groups import GroupCoordinator
-from oncelog.broker.coordinator.offsets import OffsetEntry
+from oncelog.broker.coordinator.group.common import Caller, Committer
+from oncelog.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
+from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
+from oncelog.broker.coordinator.group.offsets import OffsetEntry
+from oncelog.broker.coordinator.group.settings import GroupSettings
 from oncelog.broker.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, PartitionImage, TopicImage
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from oncelog.broker.base.now import Now
 from oncelog.broker.coordinator.contract import (
     CancelTimer,
     Coordinator,
@@ -15,7 +16,6 @@ from oncelog.broker.coordinator.contract import (
     Result,
 )
 from oncelog.broker.coordinator.effects import BatchLimit
-from oncelog.broker.coordinator.now import Now
 from oncelog.broker.coordinator.record_codec import batch_bytes_max, divide_records, encode_record
 
 WALL_MS = 1_700_000_000_000

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncelog.broker.coordinator.assignors import (
+from oncelog.broker.coordinator.group.assignors import (
     AssignableGroup,
     AssignableMember,
     AssignableTopic,

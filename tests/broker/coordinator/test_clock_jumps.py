@@ -11,9 +11,9 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from transaction_client import TIMEOUT_MS, TransactionClients
 
-from oncelog.broker.coordinator.transactions.coordinator import RECONNECT_MS
-from oncelog.broker.coordinator.transactions.requests import TransactionSettings
-from oncelog.broker.coordinator.transactions.state import State
+from oncelog.broker.coordinator.txn.coordinator import RECONNECT_MS
+from oncelog.broker.coordinator.txn.requests import TransactionSettings
+from oncelog.broker.coordinator.txn.state import State
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from oncelog.broker.coordinator.consumer.group import ConsumerGroup, subscribed_topics
+from oncelog.broker.coordinator.group.consumer.consumer_group import ConsumerGroup, subscribed_topics
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.consumer_group_heartbeat import TopicPartitions
 

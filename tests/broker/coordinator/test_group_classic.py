@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from classic_client import DELAY_MS, GROUP, REBALANCE_MS, SESSION_MS, ClassicClients, subscription
 
-from oncelog.broker.coordinator.classic.states import TRANSITIONS, ClassicState
+from oncelog.broker.coordinator.group.classic.states import TRANSITIONS, ClassicState
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from oncelog.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember

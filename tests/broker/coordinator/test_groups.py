@@ -14,9 +14,9 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from simulated_shard import Waiting
 
-from oncelog.broker.coordinator.classic.group import ClassicGroup
-from oncelog.broker.coordinator.committed_offsets import TopicOffsets
 from oncelog.broker.coordinator.contract import CoordinatorRecord
+from oncelog.broker.coordinator.group.classic.classic_group import ClassicGroup
+from oncelog.broker.coordinator.group.committed_offsets import TopicOffsets
 from oncelog.broker.coordinator.record_codec import encode_record
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.group_records import GroupMetadataKey

@@ -19,9 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from simulated_shard import SimulatedShard, Waiting
 from transaction_client import T0, TransactionClients, refusal
 
-from oncelog.broker.coordinator.classic.group import ClassicGroup
 from oncelog.broker.coordinator.contract import RecordsTooLarge
-from oncelog.broker.coordinator.transactions.state import ProducerIdentity, State
+from oncelog.broker.coordinator.group.classic.classic_group import ClassicGroup
+from oncelog.broker.coordinator.txn.state import ProducerIdentity, State
 from oncelog.protocol.compiler import encode
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.consumer_protocol import ConsumerProtocolSubscription

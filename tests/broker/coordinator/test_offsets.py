@@ -6,8 +6,8 @@ import pytest
 from classic_client import DELAY_MS, GROUP, ClassicClients, subscription
 
 from oncelog.broker.coordinator.contract import ReplayContext
-from oncelog.broker.coordinator.group import Committer
-from oncelog.broker.coordinator.offsets import TopicSelection
+from oncelog.broker.coordinator.group.common import Committer
+from oncelog.broker.coordinator.group.offsets import TopicSelection
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 

@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 from transaction_client import TransactionClients, refusal
 
-from oncelog.broker.coordinator.transactions.ends import Verdict, judge_end
-from oncelog.broker.coordinator.transactions.memory import TransactionMemory
-from oncelog.broker.coordinator.transactions.requests import EndRequest, InitRequest
-from oncelog.broker.coordinator.transactions.state import ProducerIdentity, State, Transaction
+from oncelog.broker.coordinator.txn.ends import Verdict, judge_end
+from oncelog.broker.coordinator.txn.memory import TransactionMemory
+from oncelog.broker.coordinator.txn.requests import EndRequest, InitRequest
+from oncelog.broker.coordinator.txn.state import ProducerIdentity, State, Transaction
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 PID = 1000

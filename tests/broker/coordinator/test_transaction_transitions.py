@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from transaction_client import FIRST_PRODUCER_ID, TIMEOUT_MS, TransactionClients, refusal
 
-from oncelog.broker.coordinator.transactions.state import (
+from oncelog.broker.coordinator.txn.state import (
     EPOCH_LAST_OF_CLIENTS,
     EPOCH_MAX,
     TRANSITIONS,
     ProducerIdentity,
     State,
 )
-from oncelog.broker.coordinator.transactions.transitions import complete, decide
+from oncelog.broker.coordinator.txn.transitions import complete, decide
 from oncelog.protocol.errors import ErrorCode
 
 OLD, NEW = FIRST_PRODUCER_ID, FIRST_PRODUCER_ID + 1

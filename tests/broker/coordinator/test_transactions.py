@@ -7,9 +7,9 @@ from simulated_shard import STEADY_MS, WALL_MS
 from transaction_client import FIRST_PRODUCER_ID, T0, T1, TIMEOUT_MS, TransactionClients, code_of, refusal
 
 from oncelog.broker.coordinator.contract import CoordinatorRecord
-from oncelog.broker.coordinator.transactions.coordinator import EXPIRED_AT_ONCE_MAX
-from oncelog.broker.coordinator.transactions.requests import TransactionSettings, WriteMarkers
-from oncelog.broker.coordinator.transactions.state import ProducerIdentity, State
+from oncelog.broker.coordinator.txn.coordinator import EXPIRED_AT_ONCE_MAX
+from oncelog.broker.coordinator.txn.requests import TransactionSettings, WriteMarkers
+from oncelog.broker.coordinator.txn.state import ProducerIdentity, State
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 

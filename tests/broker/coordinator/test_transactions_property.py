@@ -18,8 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from transaction_client import TransactionClients
 
 from oncelog.broker.coordinator.contract import Refused
-from oncelog.broker.coordinator.transactions.requests import EndRequest, WriteMarkers
-from oncelog.broker.coordinator.transactions.state import PREPARED, ProducerIdentity, State
+from oncelog.broker.coordinator.txn.requests import EndRequest, WriteMarkers
+from oncelog.broker.coordinator.txn.state import PREPARED, ProducerIdentity, State
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 IDS = ("a", "b")

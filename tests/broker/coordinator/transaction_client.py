@@ -8,15 +8,15 @@ from typing import Any
 from simulated_shard import SimulatedShard
 
 from oncelog.broker.coordinator.contract import Refused, Result
-from oncelog.broker.coordinator.transactions.coordinator import TransactionCoordinator
-from oncelog.broker.coordinator.transactions.requests import (
+from oncelog.broker.coordinator.txn.coordinator import TransactionCoordinator
+from oncelog.broker.coordinator.txn.requests import (
     EndRequest,
     InitRequest,
     NeedsProducerId,
     TransactionSettings,
     WriteMarkers,
 )
-from oncelog.broker.coordinator.transactions.state import ProducerIdentity, State, Transaction, transaction_record
+from oncelog.broker.coordinator.txn.state import ProducerIdentity, State, Transaction, transaction_record
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 TIMEOUT_MS = 60_000

@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from oncelog.broker.admin.topics import create_topics
 from oncelog.broker.config import BrokerConfig, Setting
-from oncelog.broker.metadata.cluster_plans import plan_register_broker
 from oncelog.broker.metadata.image import BrokerImage
-from oncelog.broker.metadata.sqlite import SqliteStore
-from oncelog.broker.metadata.topic_plans import NewTopic
-from oncelog.broker.runtime.context import RequestContext
-from oncelog.broker.runtime.metadata import MetadataRuntime
-from oncelog.broker.runtime.topics import create_topics
+from oncelog.broker.metadata.plans.cluster import plan_register_broker
+from oncelog.broker.metadata.plans.topics import NewTopic
+from oncelog.broker.metadata.runtime import MetadataRuntime
+from oncelog.broker.metadata.stores.sqlite import SqliteStore
+from oncelog.broker.requests.context import RequestContext
 from oncelog.protocol.compiler import decode, encode
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.schema import Message

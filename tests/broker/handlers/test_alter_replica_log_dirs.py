@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from oncelog.broker.base.turns import Turns
 from oncelog.broker.handlers.alter_replica_log_dirs import error_reply, handle
 from oncelog.broker.metadata.controller import NewTopic
-from oncelog.broker.runtime.turns import Turns
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from oncelog.broker.admin.configs import alter_configs
 from oncelog.broker.config import BROKER_KEYS, TOPIC_KEYS
 from oncelog.broker.handlers.describe_configs import error_reply, handle
-from oncelog.broker.metadata.config_plans import ConfigChange, ConfigEdit
-from oncelog.broker.runtime.configs import alter_configs
+from oncelog.broker.metadata.plans.configs import ConfigChange, ConfigEdit
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from oncelog.broker.admin.loggers import logger_levels
 from oncelog.broker.handlers.incremental_alter_configs import error_reply, handle
-from oncelog.broker.runtime.loggers import logger_levels
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -125,7 +125,7 @@ async def test_a_resource_may_appear_once(tmp_path: Path) -> None:
 
 
 async def test_the_level_of_a_logger(tmp_path: Path) -> None:
-    name = "oncelog.broker.runtime.metadata"
+    name = "oncelog.broker.metadata.runtime"
     async with config_services(tmp_path) as services:
         before = logger_levels()
         assert await alter(services, resource(LOGGER, "1", (name, SET, "fatal")), validate_only=True) == [(0, None)]

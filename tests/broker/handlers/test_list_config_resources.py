@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from oncelog.broker.admin.configs import alter_configs
 from oncelog.broker.handlers.list_config_resources import handle
-from oncelog.broker.metadata.config_plans import ConfigChange, ConfigEdit
-from oncelog.broker.runtime.configs import alter_configs
+from oncelog.broker.metadata.plans.configs import ConfigChange, ConfigEdit
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.broker.handlers.config_services import config_services, context_of, over_the_wire

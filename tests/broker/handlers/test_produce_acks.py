@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from oncelog.broker.runtime.waiters import AckCountdown, AckTimeouts
+from oncelog.broker.replica.waiters import AckCountdown, AckTimeouts
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.produce import ProduceRequest
 from tests.bad_input.faulty_disk import FaultyDisk

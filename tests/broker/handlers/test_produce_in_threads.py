@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from oncelog.broker.base.cpu_workers import Checkpoint
 from oncelog.broker.handlers import produce as handler
-from oncelog.broker.runtime.batch_checks import (
+from oncelog.broker.replica.batch_validation import (
     COMPRESSED_BYTES_MAX,
     DECOMPRESSED_BYTES_MAX,
     PLAIN_BYTES_MAX,
@@ -20,7 +21,6 @@ from oncelog.broker.runtime.batch_checks import (
     check_in_thread,
     check_on_loop,
 )
-from oncelog.broker.runtime.cpu_workers import Checkpoint
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.api_versions import ApiVersionsRequest
 from oncelog.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

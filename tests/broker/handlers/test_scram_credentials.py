@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from oncelog.broker.runtime.users import USERS_PER_WRITE
+from oncelog.broker.admin.users import USERS_PER_WRITE
 from oncelog.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from oncelog.broker.handlers.unregister_broker import handle
-from oncelog.broker.metadata.cluster_plans import plan_register_broker
 from oncelog.broker.metadata.image import BrokerImage
+from oncelog.broker.metadata.plans.cluster import plan_register_broker
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.broker.handlers.config_services import BROKER_ID, config_services, context_of, over_the_wire

@@ -4,12 +4,12 @@ import pytest
 from log_helpers import CONFIG, NOW, TOPIC_ID, append, batch_of, open_manager
 from simulated_disk import SimulatedDisk
 
-from oncelog.broker.log.dormant import NEVER
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.retention import SEGMENTS_AT_ONCE, plan_retention, retain
 from oncelog.broker.log.steps import run
+from oncelog.broker.log.unopened_logs import NEVER
 
 RETENTION_MS = 1000
 

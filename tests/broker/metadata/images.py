@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncelog.broker.metadata.cluster_plans import plan_register_broker
 from oncelog.broker.metadata.controller import NewTopic, Plan, TopicLimits, plan_create_topics
 from oncelog.broker.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage
+from oncelog.broker.metadata.plans.cluster import plan_register_broker
 from oncelog.broker.metadata.store import Event, Put
 
 if TYPE_CHECKING:

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.broker.metadata.cluster_plans import (
+from oncelog.broker.metadata.features import INITIAL_LEVELS
+from oncelog.broker.metadata.image import EMPTY_IMAGE, BrokerImage
+from oncelog.broker.metadata.keys import encode_producer_ids
+from oncelog.broker.metadata.plans.cluster import (
     FeatureUpdate,
     ProducerIdBlock,
     UpgradeType,
@@ -12,9 +15,6 @@ from oncelog.broker.metadata.cluster_plans import (
     plan_unregister_broker,
     plan_update_features,
 )
-from oncelog.broker.metadata.features import INITIAL_LEVELS
-from oncelog.broker.metadata.image import EMPTY_IMAGE, BrokerImage
-from oncelog.broker.metadata.keys import encode_producer_ids
 from oncelog.broker.metadata.store import Compare, Delete, Event, Put
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.broker.metadata.images import applied, cluster

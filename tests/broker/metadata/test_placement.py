@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.broker.metadata.image import BrokerImage
-from oncelog.broker.metadata.placement import place_replicas
+from oncelog.broker.metadata.plans.placement import place_replicas
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 

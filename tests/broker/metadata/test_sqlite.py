@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncelog.broker.metadata import sqlite_database
-from oncelog.broker.metadata.sqlite import SqliteStore
-from oncelog.broker.metadata.sqlite_database import HISTORY_REVISIONS_MAX, WRITES_PER_CHECKPOINT
 from oncelog.broker.metadata.store import Compare, HistoryTrimmed, MetadataStoreError, Put
+from oncelog.broker.metadata.stores import sqlite_database
+from oncelog.broker.metadata.stores.sqlite import SqliteStore
+from oncelog.broker.metadata.stores.sqlite_database import HISTORY_REVISIONS_MAX, WRITES_PER_CHECKPOINT
 from tests.broker.metadata.store_contract import StoreContract, take
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def fail_sync(*_: object) -> Any:
 def open_in_another_process(path: Path) -> str:
     program = (
         "import asyncio, pathlib, sys\n"
-        "from oncelog.broker.metadata.sqlite import SqliteStore\n"
+        "from oncelog.broker.metadata.stores.sqlite import SqliteStore\n"
         "try: asyncio.run(SqliteStore.open(pathlib.Path(sys.argv[1])))\n"
         "except Exception as error: print(type(error).__name__, error)\n"
     )
@@ -211,7 +211,7 @@ class TestFailures:
         """As beyond a quota. SQLite calls it an input/output error, but nothing is in doubt."""
         program = (
             "import asyncio, resource, signal, sys\n"
-            "from oncelog.broker.metadata.sqlite import SqliteStore\n"
+            "from oncelog.broker.metadata.stores.sqlite import SqliteStore\n"
             "async def main():\n"
             "    store = await SqliteStore.open(sys.argv[1])\n"
             "    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -275,7 +275,7 @@ class TestFailures:
 
 WRITER = """
 import asyncio, pathlib, sys
-from oncelog.broker.metadata.sqlite import SqliteStore
+from oncelog.broker.metadata.stores.sqlite import SqliteStore
 from oncelog.broker.metadata.store import Put
 
 async def main():

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.broker.metadata.cluster_plans import plan_register_broker
 from oncelog.broker.metadata.controller import (
     MorePartitions,
     NewTopic,
@@ -13,6 +12,7 @@ from oncelog.broker.metadata.controller import (
 )
 from oncelog.broker.metadata.image import BrokerImage
 from oncelog.broker.metadata.keys import PartitionState, encode_partition, partition_key
+from oncelog.broker.metadata.plans.cluster import plan_register_broker
 from oncelog.broker.metadata.store import Compare, Delete, Event
 from oncelog.protocol.errors import ErrorCode
 from tests.broker.metadata.images import LIMITS, applied, cluster, plan_topics, topic_id, with_topics

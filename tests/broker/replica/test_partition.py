@@ -11,10 +11,10 @@ import pytest
 from oncelog.broker.log.disk import Disk, StorageError
 from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.partition_log import PartitionLog
+from oncelog.broker.replica.flusher import Flusher
 from oncelog.broker.replica.partition import Partition
-from oncelog.broker.runtime.disk_pace import DiskPace
-from oncelog.broker.runtime.flusher import Flusher
-from oncelog.broker.runtime.waiters import FetchWaiter
+from oncelog.broker.replica.sync_latency import DiskPace
+from oncelog.broker.replica.waiters import FetchWaiter
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import build_batch, read_header
 from oncelog.protocol.records.record import Record
@@ -143,7 +143,7 @@ async def test_who_is_told_of_a_sync_may_close_the_segment_of_the_next_log(tmp_p
 
 
 async def test_nobody_else_is_called_back_by_who_syncs_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oncelog.broker.runtime.flusher.SLEPT_SECONDS", -1e9)
+    monkeypatch.setattr("oncelog.broker.replica.flusher.SLEPT_SECONDS", -1e9)
     flusher = Flusher(AlwaysOnLoop(), AlwaysOnLoop())
     partition = Partition("t", TOPIC_ID, 0, open_log(tmp_path, "t"), 0, flusher, True)
     append(partition)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.runtime.promise import Promise
-from oncelog.broker.runtime.turns import Turns
+from oncelog.broker.base.immediate_future import Promise
+from oncelog.broker.base.turns import Turns
 from oncelog.broker.server.connection import (
     PIPELINED_REQUESTS_MAX,
     READ_AHEAD_BYTES_MAX,

@@ -11,9 +11,9 @@ import time
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from oncelog.broker.base.immediate_future import Promise
 from oncelog.broker.handlers import APIS, metadata
-from oncelog.broker.runtime.context import NO_REPLY
-from oncelog.broker.runtime.promise import Promise
+from oncelog.broker.requests.context import NO_REPLY
 from oncelog.broker.server import listener
 from oncelog.broker.server.request_log import log_requests
 from oncelog.client.admin import Admin
