@@ -107,7 +107,7 @@ async def _serve(app: BrokerApp) -> int:
 
     stopping = app.stopping
     loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
+    for signal_number in _signals_that_stop():
         loop.add_signal_handler(signal_number, stopping.set)
     await app.start()
     _write_address(app)
@@ -121,6 +121,12 @@ async def _serve(app: BrokerApp) -> int:
     await stopping.wait()
     await app.stop()
     return 0 if app.failure is None else 1
+
+
+def _signals_that_stop() -> list[signal.Signals]:
+    """SIGHUP comes when the terminal is closed. `nohup` ignores it, and then the broker does, too, as a JVM does."""
+    ignores_hangup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([] if ignores_hangup else [signal.SIGHUP])]
 
 
 def _announce(app: BrokerApp) -> None:

@@ -68,7 +68,7 @@ def test_it_says_where_it_listens_and_how_to_connect(served: tuple[subprocess.Po
         pass
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_stops_cleanly_when_told_to(
     served: tuple[subprocess.Popen[str], str], tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -76,6 +76,24 @@ def test_it_stops_cleanly_when_told_to(
     process.send_signal(number)
     assert process.wait(30) == 0
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_under_nohup_it_outlives_its_terminal(tmp_path: Path) -> None:
+    arguments = command("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    under_nohup = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *arguments]
+    process = subprocess.Popen(under_nohup, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        while "started" not in process.stdout.readline():
+            assert process.poll() is None
+        found = re.search(r"^SigIgn:\s*([0-9a-f]+)$", Path(f"/proc/{process.pid}/status").read_text(), re.MULTILINE)
+        assert found
+        assert int(found[1], 16) & 1 << (signal.SIGHUP - 1)
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == 0
 
 
 def test_a_busy_broker_keeps_many_who_connect_at_once_waiting(served: tuple[subprocess.Popen[str], str]) -> None:
