@@ -25,11 +25,13 @@ bytecode: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt hatch_build.py oncelog/protocol/_codec.c oncelog/protocol/records/_native.c
 	@test -n "$(PYTHON)" || { echo "oncelog needs Python 3.11 or later: install it, or set PYTHON=/path" >&2; exit 1; }
+	@echo "Setting up $(VENV); it takes about half a minute, once."
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; }
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	@touch $@
 
 $(STAMP)-dev: $(STAMP)
+	@echo "Installing what the tests need; it takes about a minute, once."
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 

@@ -137,10 +137,18 @@ def _announce(app: BrokerApp) -> None:
         print(f"  clients are told {told[0]}")
     for name, here, there in list(zip(app.bound, bound, told, strict=True))[1:]:
         print(f"  listener {name} is bound to {here}, clients are told {there}")
-    print(f"connect with bootstrap.servers={told[0]}  (try: oncelog topics list -b {told[0]})")
+    print(f"connect with bootstrap.servers={told[0]}  (try: {_program()} topics list -b {told[0]})")
     # Testcontainers' modules and others wait for one of these phrases of Apache Kafka's log.
     node = f"[KafkaServer id={app.config.node_id}]"
     print(f"{node} started: Kafka Server started, Transitioning from RECOVERY to RUNNING", flush=True)
+
+
+def _program() -> str:
+    """What to type for another command. The virtualenv of `make run`, for one, is not on the PATH."""
+    directory, name = os.path.split(sys.argv[0])
+    if name.endswith(".py"):
+        return f"{sys.executable} -m oncelog"
+    return name if directory in os.get_exec_path() else sys.argv[0]
 
 
 def _write_address(app: BrokerApp) -> None:

@@ -8,8 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from importlib.metadata import requires
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,38 @@ def test_it_says_where_it_listens_and_how_to_connect(served: tuple[subprocess.Po
     assert re.search(r"\[KafkaServer id=1\] started", printed)
     with socket.create_connection(("127.0.0.1", int(found[1])), 10):
         pass
+
+
+SCRIPT = Path(sysconfig.get_path("scripts")) / "oncelog"
+
+
+@pytest.mark.parametrize(
+    ("program", "is_on_path"),
+    [([str(SCRIPT)], False), ([str(SCRIPT)], True), ([sys.executable, "-m", "oncelog"], False)],
+    ids=["by its path", "on the PATH", "as a module"],
+)
+def test_the_command_that_it_suggests_works(program: list[str], is_on_path: bool, tmp_path: Path) -> None:
+    """`make run` starts it by its path."""
+    path = os.pathsep.join([str(SCRIPT.parent)] * is_on_path + ["/usr/bin", "/bin"])
+    process = subprocess.Popen(
+        [*program, "serve", "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PATH": path},
+    )
+    try:
+        assert process.stdout is not None
+        lines = list(takewhile(lambda line: "started" not in line, process.stdout))
+        found = re.search(r"\(try: (.*)\)", "".join(lines))
+        assert found
+        assert found[1].startswith("oncelog ") == is_on_path
+        done = subprocess.run(
+            ["sh", "-c", found[1]], env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
