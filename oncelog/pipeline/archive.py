@@ -81,9 +81,9 @@ def _use_spark(archive: str) -> None:
 
 def _end_jvm() -> None:
     """The JVM writes the archive when its parent closes the pipe to it."""
-    from pyspark import SparkContext
+    from oncelog.spark.internals import jvm_process
 
-    process = SparkContext._gateway.proc
+    process = jvm_process()
     process.stdin.close()
     process.wait()
 

@@ -31,9 +31,10 @@ from oncelog.spark.blocks import BlockEncoder, EncodePlan
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.columns import check_columns
 from oncelog.spark.errors import OutcomeUnknown, Repeat, SinkError
+from oncelog.spark.internals import QUERY_ID_PROPERTY
 from oncelog.spark.marker import Marker, newest_marker
 from oncelog.spark.options import SinkOptions, parse_options
-from oncelog.spark.query import DEFERRED_PROGRESS, QUERY_ID_PROPERTY
+from oncelog.spark.query import DEFERRED_PROGRESS
 from oncelog.spark.topics import describe_topic
 from oncelog.spark.transaction import CommittedOffset, Transactions
 from oncelog.spark.triggers import refuse_other_triggers

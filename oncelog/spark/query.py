@@ -1,7 +1,7 @@
 """What Spark knows about the running query and does not tell a foreachBatch function.
 
-The query's id is a local property of the thread. The source's offsets are read from the query's own log of offsets,
-through the JVM: those of Kafka for lag tools, and a digest of all, by which a batch is recognised.
+The source's offsets are read from the query's own log of offsets: those of Kafka for lag tools, and a digest of all,
+by which a batch is recognised.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from oncelog.client.cluster import TopicPartition
 from oncelog.named_tuple import NamedTuple
+from oncelog.spark.internals import PlannedBatch, current_query_id, find_query
 
-QUERY_ID_PROPERTY = "sql.streaming.queryId"
 DEFERRED_PROGRESS = (
     "Spark then notes a batch after it has run, and may give its number to other rows after a restart, so that the sink"
     " could not recognise a repeated batch"
@@ -33,52 +33,40 @@ class QueryState(NamedTuple):
 
 
 def read_query(spark: Any, batch_id: int) -> QueryState:
-    query_id = spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY) or ""
-    execution = _execution(spark, query_id)
-    if execution is None:
+    query_id = current_query_id(spark)
+    query = find_query(spark, query_id)
+    if query is None:
         return QueryState(query_id, "", {})
-    run_id, logged = execution.runId().toString(), execution.offsetLog().get(batch_id)
-    if not logged.isDefined():
-        return QueryState(query_id, run_id, {})
-    return QueryState(query_id, run_id, _source_offsets(execution, logged.get()), _plan(logged.get()))
+    planned = query.planned(batch_id)
+    if planned is None:
+        return QueryState(query_id, query.run_id, {})
+    return QueryState(query_id, query.run_id, _kafka_offsets(planned), _digest(planned))
 
 
-def is_running(spark: Any, query: QueryState) -> bool:
-    execution = _execution(spark, query.query_id)
-    return execution is not None and execution.runId().toString() == query.run_id and bool(execution.isActive())
+def is_running(spark: Any, state: QueryState) -> bool:
+    query = find_query(spark, state.query_id)
+    return query is not None and query.run_id == state.run_id and query.is_active
 
 
-def has_deferred_progress(spark: Any, query: QueryState) -> bool:
+def has_deferred_progress(spark: Any, state: QueryState) -> bool:
     """Whether the query runs with asynchronous progress tracking."""
-    execution = _execution(spark, query.query_id)
-    return execution is not None and "AsyncProgressTracking" in execution.getClass().getSimpleName()
+    query = find_query(spark, state.query_id)
+    return query is not None and query.tracks_progress_late
 
 
-def _execution(spark: Any, query_id: str) -> Any:
-    """The JVM's object of the query; the session of a batch is a clone, so only the shared state knows it."""
-    if not query_id:
-        return None
-    queries = spark._jsparkSession.sharedState().activeStreamingQueries()
-    return queries.get(spark.sparkContext._jvm.java.util.UUID.fromString(query_id))
-
-
-def _plan(entry: Any) -> str:
-    """The offsets of all sources, and the time of planning: some sources count batches, and begin again as well."""
-    offsets, metadata = entry.offsets(), entry.metadata()
-    ends = [offsets.apply(index) for index in range(offsets.size())]
-    noted: list[Any] = [end.get().json() if end.isDefined() else None for end in ends]
-    if metadata.isDefined():
-        noted.append(metadata.get().batchTimestampMs())
+def _digest(planned: PlannedBatch) -> str:
+    """Of where all sources end, and of the time of planning: some sources count batches, and begin again as well."""
+    noted: list[str | int | None] = [*planned.ends]
+    if planned.timestamp_ms is not None:
+        noted.append(planned.timestamp_ms)
     return hashlib.sha256(json.dumps(noted).encode()).hexdigest()[:16]
 
 
-def _source_offsets(execution: Any, entry: Any) -> dict[TopicPartition, int]:
-    sources, offsets = execution.sources(), entry.offsets()
+def _kafka_offsets(planned: PlannedBatch) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
-    for index in range(min(sources.size(), offsets.size())):
-        is_kafka = sources.apply(index).getClass().getSimpleName() in _KAFKA_SOURCES
-        if is_kafka and offsets.apply(index).isDefined():
-            found |= parse_kafka_offsets(offsets.apply(index).get().json())
+    for kind, end in zip(planned.kinds, planned.ends, strict=False):
+        if kind in _KAFKA_SOURCES and end is not None:
+            found |= parse_kafka_offsets(end)
     return found
 
 

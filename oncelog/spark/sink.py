@@ -29,6 +29,7 @@ from oncelog.spark.claims import Claims, SinkName
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.columns import check_columns
 from oncelog.spark.errors import OutcomeUnknown, Repeat, SinkError
+from oncelog.spark.internals import THREAD_EXPRESSION, check_spark
 from oncelog.spark.marker import Marker, newest_marker
 from oncelog.spark.options import SinkOptions, parse_options
 from oncelog.spark.partitions import lane_keys
@@ -54,7 +55,6 @@ ADDED_UNSEEN_MAX = 32
 """Up to so many partitions join the transaction without being asked whether they get a row."""
 
 ARROW_BATCH_SIZE_BYTES = 2 * 1024 * 1024
-_ATTEMPT_EXPRESSION = "java_method('java.lang.Thread', 'currentThread')"
 _BAD_ROW = re.compile(r"BadRow: (.*)")
 
 _claims = Claims()
@@ -264,7 +264,7 @@ class ExactlyOnceSink:
         gathered = (
             blocks.repartition(lane_count, "lane")
             .sortWithinPartitions("topic", "partition", "task", "block")
-            .withColumn(ATTEMPT_COLUMN, expr(_ATTEMPT_EXPRESSION))
+            .withColumn(ATTEMPT_COLUMN, expr(THREAD_EXPRESSION))
         )
         rows = _collect(gathered.mapInArrow(partial(write_task, plan), RESULT_SCHEMA))
         return check_results([WriteResult(*row) for row in rows])
@@ -330,6 +330,7 @@ def prepare_session(spark: Any) -> None:
         raise SinkError(
             "spark.speculation is on: a speculative copy of a task would abort every batch. Switch it off for this job"
         )
+    check_spark(spark)
     # Blocks are large rows: without a limit in bytes, thousands of them would be put into one Arrow batch. A small
     # one lets Spark convert the next while the last is on its way to the broker.
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", ARROW_BATCH_SIZE_BYTES)

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 
 from oncelog.spark.errors import SinkError
+from oncelog.spark.internals import writer_field
 
 _MICRO_BATCH_TRIGGERS = frozenset({"ProcessingTimeTrigger", "OneTimeTrigger", "AvailableNowTrigger"})
 
@@ -23,8 +24,8 @@ def refuse_other_triggers(source: str) -> None:
 
     @wraps(start)
     def checked_start(writer: Any, path: Any = None, format: Any = None, *others: Any, **options: Any) -> Any:
-        if (format or _field(writer, "source")) == source:
-            check_trigger(_field(writer, "trigger"))
+        if (format or writer_field(writer, "source")) == source:
+            check_trigger(writer_field(writer, "trigger"))
         return start(writer, path, format, *others, **options)
 
     DataStreamWriter.start = checked_start
@@ -38,10 +39,3 @@ def check_trigger(trigger: Any) -> None:
             f"{trigger.toString()} is not supported: Spark would drop all rows and commit the source's offsets. Use"
             " trigger(processingTime=...) or trigger(availableNow=True)"
         )
-
-
-def _field(writer: Any, name: str) -> Any:
-    """What was set on a DataStreamWriter is kept in private fields of the JVM's object."""
-    field = writer._jwrite.getClass().getDeclaredField(name)
-    field.setAccessible(True)
-    return field.get(writer._jwrite)

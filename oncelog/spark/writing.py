@@ -11,7 +11,6 @@ new epoch.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -33,6 +32,7 @@ from oncelog.protocol.messages.produce import (
 )
 from oncelog.protocol.records.batch import CRC_POSITION, SEQUENCE_MASK, compute_crc
 from oncelog.spark.cluster import SinkCluster
+from oncelog.spark.internals import is_first_attempt
 from oncelog.spark.options import SinkOptions
 
 ACKS_ALL = -1
@@ -46,7 +46,6 @@ FAILED = "failed"
 
 RESULT_SCHEMA = "status string, detail string, topic string, partition int, records long, size_bytes long"
 ATTEMPT_COLUMN = "attempt"
-_ATTEMPT = re.compile(r"task (\d+)\.(\d+) in stage (\d+)\.(\d+)")
 _ARROW_SCHEMA = pa.schema(
     [
         ("status", pa.string()),
@@ -234,15 +233,5 @@ def write_blocks(plan: WritePlan, attempt_number: int, batches: Iterator[Any]) -
 
 
 def _is_repeated(batch: Any) -> bool:
-    """Whether this is not the first attempt at the task, or not the first of its stage.
-
-    PySpark tells a task the number of its attempt but not that of its stage; both are in the name of the JVM's
-    thread, which a column brings here.
-    """
-    for name in batch.column(ATTEMPT_COLUMN).unique().to_pylist():
-        found = _ATTEMPT.search(name or "")
-        if found is None:
-            raise RuntimeError(f"this Spark does not tell the attempts of a stage apart: its thread is {name!r}")
-        if int(found[2]) or int(found[4]):
-            return True
-    return False
+    """Whether this is not the first attempt at the task, or not the first of its stage."""
+    return not all(map(is_first_attempt, batch.column(ATTEMPT_COLUMN).unique().to_pylist()))

@@ -1,0 +1,163 @@
+"""All that the sink needs of Spark beyond its documented API, and the check that the installed Spark has it.
+
+| what | where Spark keeps it |
+|---|---|
+| the id of the query that runs a batch | a local property of the thread, on the driver and in tasks |
+| its run, its trigger's kind, its sources | the JVM's StreamExecution, in the session's shared state |
+| what a batch was planned to read | the StreamExecution's log of offsets, with `metadata` or `metadataOpt` |
+| the attempt of a stage that a task belongs to | the name of the executor's thread; TaskContext lacks it |
+| source and trigger of a query before it starts | private fields of the JVM's DataStreamWriter |
+
+Nothing else in this project reaches into Spark. What a version lacks is a SinkError that names both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from oncelog.named_tuple import NamedTuple
+from oncelog.spark.errors import SinkError
+
+TESTED = ("4.0", "4.1", "4.2", "4.3")
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
+
+THREAD_EXPRESSION = "java_method('java.lang.Thread', 'currentThread')"
+"""SQL that gives the thread of the task that evaluates it."""
+_THREAD = re.compile(r"task (\d+)\.(\d+) in stage (\d+)\.(\d+)")
+
+
+class PlannedBatch(NamedTuple):
+    """What Spark noted in the checkpoint about a batch before it ran."""
+
+    ends: Sequence[str | None]
+    """Where each source ends, as the source's own JSON."""
+    kinds: Sequence[str]
+    """The name of each source's class."""
+    timestamp_ms: int | None
+
+
+class RunningQuery:
+    """The JVM's object of a query that this application runs."""
+
+    def __init__(self, execution: Any, spark_version: str) -> None:
+        self._execution = execution
+        self._version = spark_version
+
+    @property
+    def run_id(self) -> str:
+        """Changes with every start of the query."""
+        return str(self._ask(self._execution, "runId").toString())
+
+    @property
+    def is_active(self) -> bool:
+        return bool(self._ask(self._execution, "isActive"))
+
+    @property
+    def tracks_progress_late(self) -> bool:
+        """Whether the query runs with asynchronous progress tracking."""
+        return "AsyncProgressTracking" in self._execution.getClass().getSimpleName()
+
+    def planned(self, batch_id: int) -> PlannedBatch | None:
+        """None where Spark noted nothing about the batch."""
+        logged = self._ask(self._ask(self._execution, "offsetLog"), "get", batch_id)
+        if not logged.isDefined():
+            return None
+        entry = logged.get()
+        ends = [end.get().json() if end.isDefined() else None for end in _items(self._ask(entry, "offsets"))]
+        kinds = [source.getClass().getSimpleName() for source in _items(self._ask(self._execution, "sources"))]
+        return PlannedBatch(ends, kinds, self._timestamp_ms(entry))
+
+    def _timestamp_ms(self, entry: Any) -> int | None:
+        # Where both names exist, `metadata` is something else.
+        metadata = self._ask(entry, ("metadataOpt", "metadata"))
+        return int(metadata.get().batchTimestampMs()) if metadata.isDefined() else None
+
+    def _ask(self, target: Any, names: str | tuple[str, ...], *arguments: object) -> Any:
+        """Calls a method of the JVM's object, by the first of its names that exists."""
+        from py4j.protocol import Py4JError
+
+        for name in (names,) if isinstance(names, str) else names:
+            try:
+                return getattr(target, name)(*arguments)
+            except Py4JError as error:
+                if f"Method {name}(" not in str(error) or "does not exist" not in str(error):
+                    raise
+        raise _lacks(self._version, f"{_class_name(target)}.{name}")
+
+
+def current_query_id(spark: Any) -> str:
+    """Of the query whose batch this thread runs; empty for none."""
+    return spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY) or ""
+
+
+def find_query(spark: Any, query_id: str) -> RunningQuery | None:
+    """The session of a batch is a clone, so only the state that sessions share knows the query."""
+    if not query_id:
+        return None
+    from py4j.protocol import Py4JError
+
+    try:
+        running = spark._jsparkSession.sharedState().activeStreamingQueries()
+    except Py4JError:
+        raise _lacks(spark.version, "SharedState.activeStreamingQueries") from None
+    execution = running.get(spark.sparkContext._jvm.java.util.UUID.fromString(query_id))
+    return None if execution is None else RunningQuery(execution, spark.version)
+
+
+def check_spark(spark: Any) -> None:
+    """Runs one small task. SinkError unless this Spark has what the sink needs; for once in a run of a query."""
+    from pyspark.errors import AnalysisException
+
+    if not spark.version.startswith("4."):
+        raise SinkError(f"Spark {spark.version} is not supported; the sink is tested with Spark {', '.join(TESTED)}")
+    try:
+        (row,) = spark.range(0, 1, 1, 1).selectExpr(f"{THREAD_EXPRESSION} AS thread").collect()
+        is_first_attempt(row["thread"])
+    except (AnalysisException, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise _lacks(spark.version, f"attempt of a stage in the names of its threads ({reason})") from None
+
+
+def is_first_attempt(thread: str | None) -> bool:
+    """Whether a task is the first attempt at its part of the stage, and the stage the first attempt at itself."""
+    found = _THREAD.search(thread or "")
+    if found is None:
+        raise ValueError(f"the thread is {thread!r}")
+    return not (int(found[2]) or int(found[4]))
+
+
+def writer_field(writer: Any, name: str) -> Any:
+    """What was set on a DataStreamWriter, such as `source` and `trigger`."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        field = writer._jwrite.getClass().getDeclaredField(name)
+    except Py4JJavaError:
+        raise _lacks(writer._spark.version, f"DataStreamWriter.{name}") from None
+    field.setAccessible(True)
+    return field.get(writer._jwrite)
+
+
+def jvm_process() -> Any:
+    """The process that PySpark has started for the driver's JVM."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway.proc
+
+
+def _items(sequence: Any) -> list[Any]:
+    """Of one of Scala's sequences."""
+    return [sequence.apply(index) for index in range(sequence.size())]
+
+
+def _class_name(target: Any) -> str:
+    return str(target.getClass().getSimpleName())
+
+
+def _lacks(version: str, what: str) -> SinkError:
+    return SinkError(
+        f"Spark {version} is not supported: it has no {what}, without which the sink cannot recognise a repeated batch."
+        f" It is tested with Spark {', '.join(TESTED)}"
+    )
