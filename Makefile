@@ -23,7 +23,7 @@ setup-dev: $(STAMP)-dev bytecode
 bytecode: $(STAMP)
 	@$(BIN)/python -m compileall -q oncelog
 
-$(STAMP): pyproject.toml constraints.txt hatch_build.py oncelog/protocol/_codec.c oncelog/protocol/records/_native.c
+$(STAMP): pyproject.toml constraints.txt hatch_build.py oncelog/protocol/codec/_native.c oncelog/protocol/records/_native.c
 	@test -n "$(PYTHON)" || { echo "oncelog needs Python 3.11 or later: install it, or set PYTHON=/path" >&2; exit 1; }
 	@echo "Setting up $(VENV); it takes about half a minute, once."
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; }

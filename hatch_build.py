@@ -19,7 +19,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = (Path("oncelog/protocol/_codec.c"), Path("oncelog/protocol/records/_native.c"))
+SOURCES = (Path("oncelog/protocol/codec/_native.c"), Path("oncelog/protocol/records/_native.c"))
 
 
 class NativeBuildHook(BuildHookInterface):  # type: ignore[type-arg]

@@ -44,11 +44,11 @@ def test_wheel_with_the_extension_names_its_platform(
 ) -> None:
     monkeypatch.delenv("CC", raising=False)
     build_data = run_hook(hatch_build, tmp_path)
-    binaries = ["oncelog/protocol/_codec.abi3.so", "oncelog/protocol/records/_native.abi3.so"]
+    binaries = ["oncelog/protocol/codec/_native.abi3.so", "oncelog/protocol/records/_native.abi3.so"]
     assert build_data["artifacts"] == binaries
     assert build_data["tag"].startswith("cp311-abi3-")
     assert not build_data["pure_python"]
-    for binary, content in zip(binaries, ("Plan", "RecordScanner"), strict=True):
+    for binary, content in zip(binaries, ("NativeExecutor", "RecordScanner"), strict=True):
         spec = importlib.util.spec_from_file_location(Path(binary).name.partition(".")[0], tmp_path / binary)
         assert spec
         assert spec.loader

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from conformance.wire.link import Link, NoAnswer
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.compiler import decode, encode
+from oncelog.protocol.codec import decode, encode
 from oncelog.protocol.headers import encode_request_header
 from oncelog.protocol.messages import response_class
 from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

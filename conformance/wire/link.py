@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.compiler import decode_from, encode
+from oncelog.protocol.codec import decode_from, encode
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.headers import decode_response_header, encode_request_header
 from oncelog.protocol.messages import response_class

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncelog.protocol.compiler import encode
+from oncelog.protocol.codec import encode
 from oncelog.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from oncelog.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from oncelog.protocol.messages.consumer_protocol import ConsumerProtocolSubscription

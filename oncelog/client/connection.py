@@ -26,7 +26,7 @@ from oncelog.client.errors import (
 )
 from oncelog.client.security.options import PLAINTEXT, SecurityOptions
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.compiler import Parts, decode, encode_into
+from oncelog.protocol.codec import Parts, decode, encode_into
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.framing import frame
 from oncelog.protocol.headers import decode_response_header, encode_request_header

@@ -11,7 +11,7 @@ from oncelog.client.errors import known_code
 from oncelog.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.compiler import decode
+from oncelog.protocol.codec import decode
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,

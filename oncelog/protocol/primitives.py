@@ -46,6 +46,9 @@ ZERO_UUID = bytes(16)
 
 UNKNOWN_TAGS_MAX = 64
 
+STRING_SIZE_BYTES_MAX = 0x7FFF
+"""Kafka refuses longer strings in all versions, so that whatever came in one version can be answered in another."""
+
 
 class Fixed(NamedTuple):
     """A fixed-width type: its name in Kafka's schemas and its `struct` code."""

@@ -8,7 +8,7 @@
 
 An annotation says the type (`list[...]` is an array, `X | None` may be null, a `Struct` nests); `field()`
 adds what the annotation cannot say. A field without `field()` lives in every version of its message. Nothing
-is compiled at import: `protocol.compiler` makes the codec of a version when it is first used.
+is compiled at import: `protocol.codec` makes the codec of a version when it is first used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oncelog.protocol.primitives import Fixed, Sized
 
 VERSION_MAX = 32767
 OWN_TAG_FIRST = 10_000
-"""Kafka numbers its tagged fields from 0; those from here on are of our making. Who does not know one skips it."""
+"""Kafka numbers its tagged fields from 0; those from here on are ours. A peer that does not know one skips it."""
 
 
 class Versions(NamedTuple):
@@ -60,7 +60,6 @@ class FieldSpec(NamedTuple):
     default: Any = _UNSET
     tag: int | None = None
     tagged: Versions = NO_VERSIONS
-    flexible: bool = True
 
 
 def field(
@@ -70,15 +69,13 @@ def field(
     default: Any = _UNSET,
     tag: int | None = None,
     tagged: str | None = None,
-    flexible: bool = True,
 ) -> Any:
     """Declare a field's versions, the versions in which it may be null, its default, and its tag.
 
-    A tagged field is tagged in all its versions unless `tagged` says otherwise. `flexible=False` keeps the
-    old length prefix even in flexible versions (the header's client id is the one such field).
+    A tagged field is tagged in all its versions unless `tagged` says otherwise.
     """
     tagged_in = NO_VERSIONS if tag is None else Versions.parse(tagged or versions)
-    return FieldSpec(Versions.parse(versions), Versions.parse(nullable), default, tag, tagged_in, flexible)
+    return FieldSpec(Versions.parse(versions), Versions.parse(nullable), default, tag, tagged_in)
 
 
 class ArrayType(NamedTuple):
@@ -102,7 +99,6 @@ class Field(NamedTuple):
     default: Any
     tag: int | None
     tagged: Versions
-    flexible: bool
 
 
 class StructMeta(type):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.server.dispatch import Dispatcher, Reply
-from oncelog.protocol.compiler import decode
+from oncelog.protocol.codec import decode
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.headers import decode_request_rest, decode_request_start, encode_response_header
 

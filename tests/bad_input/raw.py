@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.compiler import decode, encode
+from oncelog.protocol.codec import decode, encode
 from oncelog.protocol.headers import decode_response_header, encode_request_header
 from oncelog.protocol.messages import response_class
 from oncelog.protocol.schema import Message

@@ -11,7 +11,7 @@ from typing import Any
 
 from oncelog.client.addresses import Address
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.compiler import decode, encode
+from oncelog.protocol.codec import decode, encode
 from oncelog.protocol.headers import decode_request_rest, decode_request_start, encode_response_header
 from oncelog.protocol.messages import request_class
 from oncelog.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse

@@ -16,7 +16,7 @@ from oncelog.client.errors import (
     UnsupportedRequest,
 )
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.compiler import encode
+from oncelog.protocol.codec import encode
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from oncelog.protocol.messages.fetch import FetchRequest, FetchResponse

@@ -16,7 +16,7 @@ from conformance.reference.kafka import ApacheKafka
 from conformance.reference.tools import run_tool
 from oncelog.client.addresses import parse_address
 from oncelog.client.connection import Connection
-from oncelog.protocol.compiler import encode
+from oncelog.protocol.codec import encode
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,

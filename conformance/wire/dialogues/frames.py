@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from conformance.wire.good_requests import D
 from conformance.wire.state import PLAIN
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.compiler import encode
+from oncelog.protocol.codec import encode
 from oncelog.protocol.headers import encode_request_header
 
 if TYPE_CHECKING:

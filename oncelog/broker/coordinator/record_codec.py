@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 
 from oncelog.broker.coordinator.contract import CoordinatorRecord
-from oncelog.protocol.compiler import decode, encode
+from oncelog.protocol.codec import decode, encode
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.records.batch import HEADER_SIZE
 from oncelog.protocol.schema import Message

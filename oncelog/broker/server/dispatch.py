@@ -19,7 +19,7 @@ from oncelog.broker.handlers import APIS, Api
 from oncelog.broker.requests.context import NO_REPLY, RequestContext
 from oncelog.broker.server.large_requests import LOOP_ELEMENTS_MAX, LargeRequests
 from oncelog.protocol.api_keys import ApiKey
-from oncelog.protocol.compiler import Parts, decode, encode_into
+from oncelog.protocol.codec import Parts, decode, encode_into
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError, TooManyElementsError
 from oncelog.protocol.headers import decode_request_rest, decode_request_start, encode_response_header
 from oncelog.protocol.messages import request_class, response_class

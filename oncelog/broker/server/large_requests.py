@@ -19,7 +19,7 @@ from oncelog.broker.base.memory import collector_paused, return_large_blocks
 from oncelog.broker.base.worker import Worker
 from oncelog.broker.requests.context import NO_REPLY
 from oncelog.protocol.chunks import ChunkPaths, ChunkSize, cut, join
-from oncelog.protocol.compiler import Parts, decode, encode_into
+from oncelog.protocol.codec import Parts, decode, encode_into
 from oncelog.protocol.errors import ProtocolError, TooManyElementsError
 
 if TYPE_CHECKING:

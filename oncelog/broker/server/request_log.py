@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.base.immediate_future import Promise
 from oncelog.broker.requests.context import NO_REPLY, RequestContext
-from oncelog.protocol.compiler import Parts, encode_into
+from oncelog.protocol.codec import Parts, encode_into
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.schema import Message, Struct
 

@@ -12,7 +12,7 @@ from oncelog.broker.coordinator.group.common import Caller, Committer
 from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
 from oncelog.broker.coordinator.group.offsets import OffsetEntry, TopicSelection
 from oncelog.broker.coordinator.group.settings import GroupSettings
-from oncelog.protocol.compiler import encode
+from oncelog.protocol.codec import encode
 from oncelog.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from oncelog.protocol.messages.heartbeat import HeartbeatRequest
 from oncelog.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

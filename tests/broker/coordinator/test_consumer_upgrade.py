@@ -10,7 +10,7 @@ from consumer_client import ConsumerClients, Metadata, code_of, topic_id
 
 from oncelog.broker.coordinator.group.classic.classic_group import ClassicGroup
 from oncelog.broker.coordinator.group.consumer.consumer_group import ConsumerGroup
-from oncelog.protocol.compiler import decode, encode
+from oncelog.protocol.codec import decode, encode
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,

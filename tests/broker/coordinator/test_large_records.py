@@ -22,7 +22,7 @@ from transaction_client import T0, TransactionClients, refusal
 from oncelog.broker.coordinator.contract import RecordsTooLarge
 from oncelog.broker.coordinator.group.classic.classic_group import ClassicGroup
 from oncelog.broker.coordinator.txn.state import ProducerIdentity, State
-from oncelog.protocol.compiler import encode
+from oncelog.protocol.codec import encode
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from oncelog.protocol.schema import Struct

@@ -14,7 +14,7 @@ from oncelog.broker.metadata.plans.topics import NewTopic
 from oncelog.broker.metadata.runtime import MetadataRuntime
 from oncelog.broker.metadata.stores.sqlite import SqliteStore
 from oncelog.broker.requests.context import RequestContext
-from oncelog.protocol.compiler import decode, encode
+from oncelog.protocol.codec import decode, encode
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.schema import Message
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from conformance.wire.mutations import changed, copy_of, mutations
-from oncelog.protocol.compiler import encode
+from oncelog.protocol.codec import encode
 from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 

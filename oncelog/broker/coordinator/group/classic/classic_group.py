@@ -22,7 +22,7 @@ from oncelog.broker.coordinator.group.classic.states import (
     ClassicState,
 )
 from oncelog.broker.coordinator.group.common import Committer, GroupType
-from oncelog.protocol.compiler import decode
+from oncelog.protocol.codec import decode
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from oncelog.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata

@@ -39,7 +39,7 @@ from oncelog.broker.coordinator.group.consumer.timers import cancel_timers, down
 from oncelog.broker.coordinator.group.consumer.timers import session_timer as consumer_session_timer
 from oncelog.broker.coordinator.group.consumer.topics import TopicMetadata
 from oncelog.broker.coordinator.group.settings import GroupSettings
-from oncelog.protocol.compiler import decode, encode
+from oncelog.protocol.codec import decode, encode
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,

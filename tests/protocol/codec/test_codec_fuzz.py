@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncelog.protocol.compiler import ELEMENTS_MAX, decode, encode
+from oncelog.protocol.codec import ELEMENTS_MAX, decode, encode
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.messages.list_groups import ListGroupsRequest
 from oncelog.protocol.primitives import encode_uvarint

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncelog.protocol.compiler import decode, decode_from, encode, encode_into, source
+from oncelog.protocol.codec import decode, decode_from, encode, encode_into
+from oncelog.protocol.codec.decoder_source import DecoderSource
+from oncelog.protocol.codec.encoder_source import EncoderSource
+from oncelog.protocol.codec.source import Source
 from oncelog.protocol.errors import ProtocolError
 from oncelog.protocol.messages.end_txn import EndTxnRequest
 from oncelog.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -97,9 +101,10 @@ def test_a_version_that_is_not_declared_is_our_mistake() -> None:
         encode(EndTxnRequest(), 6)
 
 
-@pytest.mark.parametrize("direction", ["decode", "encode"])
-def test_source_can_be_read(direction: str) -> None:
-    assert source(EndTxnRequest, 3, direction).startswith(f"def {direction}_EndTxnRequest_v3(")
+@pytest.mark.parametrize("source", [DecoderSource, EncoderSource])
+def test_a_traceback_shows_generated_code(source: type[Source]) -> None:
+    function = source(EndTxnRequest, 3).compile()
+    assert inspect.getsource(function).startswith(f"def {source.direction}_EndTxnRequest_v3(")
 
 
 @pytest.mark.parametrize(

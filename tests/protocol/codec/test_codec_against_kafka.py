@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from conformance.reference.jars import missing
 from conformance.reference.tools import java_command
-from oncelog.protocol.compiler import encode
+from oncelog.protocol.codec import encode
 from oncelog.protocol.schema import Message
 from tests.protocol.declarations import EXAMPLES, MESSAGE_VERSIONS, name_of, sample, values
 

@@ -1,0 +1,13 @@
+from typing import Any
+
+from oncelog.protocol.codec import Executor, Parts
+from oncelog.protocol.codec.plan import StructPlan
+from oncelog.protocol.errors import TooManyElementsError
+from oncelog.protocol.primitives import Buffer
+from oncelog.protocol.schema import Message
+
+class NativeExecutor:
+    def __init__(self, plan: StructPlan, fallback: Executor, over_budget: type[TooManyElementsError], /) -> None: ...
+    def decode(self, buf: Buffer, position: int, elements_max: int, /) -> Any: ...
+    def decode_from(self, buf: Buffer, position: int, elements_max: int, /) -> tuple[Any, int]: ...
+    def encode(self, message: Message, parts: Parts, /) -> None: ...
