@@ -15,12 +15,12 @@ RUN python3 -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
 
 FROM python:3.11-slim-bookworm
 COPY docker /tmp/docker
-# Start scripts for other images edit theirs, hence the owner.
+# Start scripts for other images edit theirs, and the broker writes into their volumes, hence the owner.
 RUN useradd --uid 10001 --user-group --home-dir /var/lib/oncelog --no-create-home --shell /usr/sbin/nologin oncelog \
     && install --directory --mode 0700 --owner oncelog --group oncelog /var/lib/oncelog \
     && /tmp/docker/install "" \
     && rm -r /tmp/docker \
-    && chown --recursive oncelog:oncelog /etc/kafka /etc/confluent
+    && chown --recursive oncelog:oncelog /etc/kafka /etc/confluent /var/lib/kafka /bitnami
 COPY --from=build /opt/oncelog /opt/oncelog
 ENV PATH=/opt/oncelog/bin:$PATH \
     PYTHONUNBUFFERED=1 \

@@ -98,7 +98,7 @@ class Image:
 
     def inside(self, text: str) -> str:
         """The text with the paths of a container below our root."""
-        return re.sub(r"(?<![\w.])/(etc|mnt|tmp|var)/", rf"{self.root}/\1/", text)
+        return re.sub(r"(?<![\w.])/(bitnami|etc|mnt|tmp|var)/", rf"{self.root}/\1/", text)
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
         own = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "ONCELOG_"))}
@@ -219,6 +219,28 @@ def test_a_mounted_file_takes_the_place_of_the_image_s_own(image: Image) -> None
     mounted.write_text(f"node.id=7\nlog.dirs={image.root}/tmp/data\nlisteners=PLAINTEXT://127.0.0.1:0\n")
     printed = wait_for(image.start("oncelog-entrypoint"), STARTED)
     assert "[KafkaServer id=7]" in printed
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file system")
+@pytest.mark.parametrize(
+    ("volume", "directory"), [("var/lib/kafka/data", "var/lib/kafka/data"), ("bitnami/kafka", "bitnami/kafka/data")]
+)
+def test_a_volume_of_another_image_has_the_data(image: Image, volume: str, directory: str) -> None:
+    """A compose file that keeps data in a volume keeps ours."""
+    assert (image.root / volume).is_dir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(image.root / volume)], check=False)
+    if mounted.returncode:
+        pytest.skip("tmpfs cannot be mounted here")
+    try:
+        printed = wait_for(image.start("oncelog-entrypoint", "--listen", "127.0.0.1:0"), STARTED)
+        assert f"data in {image.root / directory}\n" in printed
+        given = image.root / "tmp" / "given"
+        options = ["--listen", "127.0.0.1:0"]
+        printed = wait_for(image.start("oncelog-entrypoint", *options, KAFKA_LOG_DIRS=str(given)), STARTED)
+        assert f"data in {given}\n" in printed
+    finally:
+        image.end()
+        subprocess.run(["umount", str(image.root / volume)], check=True)
 
 
 @pytest.mark.parametrize("verb", [[], ["serve"]])

@@ -5,8 +5,10 @@ case does not count. `KAFKA_CFG_`, the prefix of bitnami's image, wins over `KAF
 images' start scripts do with their variables is done here:
 
 - `KAFKA_ADVERTISED_LISTENERS` without `KAFKA_LISTENERS`: the broker listens on the same ports, on every interface.
+- `KAFKA_ADVERTISED_HOST_NAME` and `KAFKA_ADVERTISED_PORT`, of Kafka before 3.0: the same for one listener.
 - `CLUSTER_ID`, or bitnami's `KAFKA_KRAFT_CLUSTER_ID`, is the id of a new cluster.
-- `KAFKA_CREATE_TOPICS=name:partitions:replicas[:cleanup.policy],...` creates topics that are missing.
+- `KAFKA_CREATE_TOPICS=name:partitions:replicas[:cleanup.policy],...` creates topics that are missing. Each character of
+  `KAFKA_CREATE_TOPICS_SEPARATOR` stands between two topics in place of the comma.
 
 A stranger with the prefix `KAFKA_`, such as KAFKA_HOME or what Kubernetes sets for a service named kafka, is nobody's
 mistake and is left alone, unless it looks like a misspelt setting.
@@ -63,6 +65,7 @@ _NOT_SETTINGS = frozenset(
 )
 _NOT_SETTINGS_PREFIXES = ("JMX_", "LOG4J_")
 _MISSPELT_LIKENESS_MIN = 0.9
+_PORT_DEFAULT = "9092"
 _ADVERTISED_HOST = re.compile(r"://(\[[^\]]*\]|[^:,]*):")
 
 
@@ -77,6 +80,7 @@ class Environment(NamedTuple):
 def read_environment(environment: Mapping[str, str]) -> Environment:
     notes: list[str] = []
     settings = [setting for prefix in _PREFIXES for setting in _settings(environment, prefix, notes)]
+    settings = _with_old_advertised_host(settings)
     initial = InitialState(_cluster_id(environment, notes), tuple(_topics(environment)))
     return Environment([*settings, *_derived_listeners(settings)], initial, notes)
 
@@ -114,11 +118,26 @@ def _is_stranger(name: str) -> bool:
     return not _is_known(name) and closest_setting(name, _MISSPELT_LIKENESS_MIN) is None
 
 
+def _with_old_advertised_host(settings: list[Setting]) -> list[Setting]:
+    """wurstmeister's image, and many files that were written for it, know no other way to name an address."""
+    named = {setting.name: setting for setting in settings}
+    host, port = named.get("advertised.host.name"), named.get("advertised.port")
+    if host is None or not host.value.strip() or not {"listeners", "advertised.listeners"}.isdisjoint(named):
+        return settings
+    address = f"PLAINTEXT://{host.value.strip()}:{_PORT_DEFAULT if port is None else port.value.strip()}"
+    others = [setting for setting in settings if setting.name not in ("advertised.host.name", "advertised.port")]
+    return [*others, Setting("advertised.listeners", address, host.source)]
+
+
 def _derived_listeners(settings: Sequence[Setting]) -> Iterator[Setting]:
     named = {setting.name: setting for setting in settings}
     advertised = named.get("advertised.listeners")
     if advertised is not None and advertised.value.strip() and "listeners" not in named:
-        yield Setting("listeners", _ADVERTISED_HOST.sub("://0.0.0.0:", advertised.value), advertised.source)
+        yield Setting("listeners", _ADVERTISED_HOST.sub(_every_interface, advertised.value), advertised.source)
+
+
+def _every_interface(found: re.Match[str]) -> str:
+    return "://[::]:" if found[1].startswith("[") else "://0.0.0.0:"
 
 
 def _cluster_id(environment: Mapping[str, str], notes: list[str]) -> str:
@@ -131,8 +150,8 @@ def _cluster_id(environment: Mapping[str, str], notes: list[str]) -> str:
 
 
 def _topics(environment: Mapping[str, str]) -> Iterator[InitialTopic]:
-    separator = environment.get(_CREATE_TOPICS_SEPARATOR) or ","
-    for text in filter(None, map(str.strip, environment.get(_CREATE_TOPICS, "").split(separator))):
+    separators = re.escape(environment.get(_CREATE_TOPICS_SEPARATOR) or ",")
+    for text in filter(None, map(str.strip, re.split(f"[{separators}]", environment.get(_CREATE_TOPICS, "")))):
         found = _NEW_TOPIC.fullmatch(text)
         if found is None:
             raise ConfigError(

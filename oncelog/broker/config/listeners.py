@@ -2,6 +2,9 @@
 
 A listener is `NAME://host:port`; the name stands for a security protocol by `listener.security.protocol.map`.
 IPv6 addresses are in brackets. Port 0 takes a free port, which is then also the advertised one.
+
+Without a host, a broker listens on every interface and tells clients the name of its machine, as Kafka does. Other
+containers know a container by that name.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 SERVED_PROTOCOLS: Final = frozenset({"PLAINTEXT"})
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_ENDPOINT = re.compile(r"([A-Za-z0-9_-]+)://(?:\[([0-9A-Fa-f:.%\w]*)\]|([^\[\]/:]*)):(-?[0-9]+)")
+_ENDPOINT = re.compile(r"([A-Za-z0-9_-]+)://(?:\[([0-9A-Fa-f:.%\w]*)\]|([\w.%-]*)):(-?[0-9]+)")
 _PORT_MAX = 65535
 _WILDCARDS = {"": "localhost", "0.0.0.0": "127.0.0.1", "::": "::1"}
 """Every interface, and the address that a client on the same machine reaches it by."""
@@ -140,13 +143,13 @@ def _advertised(
     for address in given:
         if address.name in ignored:
             continue
-        if address.host in _WILDCARDS:
+        if address.host and address.host in _WILDCARDS:
             raise ConfigError(f'bad value for {key}: "{address}" must have a host that clients can connect to')
         if address.name in chosen:
             raise ConfigError(f"bad value for {key}: the name {address.name} stands twice")
         if all(address.name != each.name for each in bound):
             raise ConfigError(f"bad value for {key}: there is no listener {address.name} in listeners")
-        chosen[address.name] = address
+        chosen[address.name] = address if address.host else address._replace(host=_machine_name())
     for address in bound:
         if address.name not in chosen:
             chosen[address.name] = _reachable(address, notes)
@@ -159,14 +162,25 @@ def local_host(host: str) -> str:
 
 
 def _reachable(address: ListenerAddress, notes: list[str]) -> ListenerAddress:
-    host = _WILDCARDS.get(address.host)
-    if host is None:
+    if address.host not in _WILDCARDS:
         return address
+    host = _WILDCARDS[address.host] if address.host else _machine_name()
     notes.append(
         f"listener {address.name} is open on every interface and clients are told {host}; "
         "set advertised.listeners for clients on other machines"
     )
     return address._replace(host=host)
+
+
+def _machine_name() -> str:
+    """The name that the machine's own address has, as Java's getCanonicalHostName finds it."""
+    import socket
+
+    try:
+        own_address = socket.gethostbyname(socket.gethostname())
+        return socket.getnameinfo((own_address, 0), 0)[0]
+    except OSError:
+        return "localhost"
 
 
 def _inter_broker(config: BrokerConfig, bound: tuple[ListenerAddress, ...]) -> str:

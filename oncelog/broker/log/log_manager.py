@@ -95,7 +95,8 @@ class LogManager:
         try:
             manager._take()
         except OSError as error:
-            raise StorageError(f"{root} cannot be used: {error}") from error
+            reason = error.strerror or error
+            raise StorageError(f"{error.filename or root}: {reason}; choose another directory with --data") from error
         return manager
 
     def _take(self) -> None:

@@ -72,7 +72,19 @@ def test_a_broker_listens_where_it_tells_clients_to_connect_to() -> None:
 
 
 def test_ipv6_hosts_are_replaced_too() -> None:
-    assert addresses({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://[fe80::1]:9095"})[0] == ["PLAINTEXT://0.0.0.0:9095"]
+    assert addresses({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://[fe80::1]:9095"})[0] == ["PLAINTEXT://[::]:9095"]
+
+
+@pytest.mark.parametrize(
+    ("port", "address"), [({}, "localhost:9092"), ({"KAFKA_ADVERTISED_PORT": "19092"}, "localhost:19092")]
+)
+def test_an_address_as_wurstmeisters_image_takes_it(port: dict[str, str], address: str) -> None:
+    environment = {"KAFKA_ADVERTISED_HOST_NAME": "localhost", **port}
+    bound = f"PLAINTEXT://{address.replace('localhost', '0.0.0.0')}"
+    assert addresses(environment) == ([bound], [f"PLAINTEXT://{address}"])
+    assert load_config(environment=environment).notes == ()
+    newer = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://broker:29092"}
+    assert addresses(environment | newer)[1] == ["PLAINTEXT://broker:29092"]
 
 
 @pytest.mark.parametrize(
@@ -149,5 +161,8 @@ def test_topics_to_create() -> None:
         InitialTopic("a"),
         InitialTopic("b", cleanup_policy="compact,delete"),
     )
+    # As a compose file gives it to wurstmeister's image: "$$'\n'".
+    quoted = {"KAFKA_CREATE_TOPICS": "a:1:1\nb\n", "KAFKA_CREATE_TOPICS_SEPARATOR": "$'\n'"}
+    assert load_config(environment=quoted).initial.topics == (InitialTopic("a"), InitialTopic("b"))
     with pytest.raises(ConfigError, match=r'bad value for KAFKA_CREATE_TOPICS: "a:x" must be name:partitions:replicas'):
         load_config(environment={"KAFKA_CREATE_TOPICS": "a:x"})

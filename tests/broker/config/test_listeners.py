@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from oncelog.broker.config import BrokerConfig, ConfigError, Setting
@@ -41,13 +43,34 @@ def test_several_listeners_with_what_is_advertised() -> None:
 
 @pytest.mark.parametrize(
     ("listener", "host"),
-    [("PLAINTEXT://:0", "localhost"), ("PLAINTEXT://0.0.0.0:0", "127.0.0.1"), ("PLAINTEXT://[::]:0", "::1")],
+    [("PLAINTEXT://0.0.0.0:0", "127.0.0.1"), ("PLAINTEXT://[::]:0", "::1")],
 )
 def test_every_interface_advertises_this_machine_and_says_so(listener: str, host: str) -> None:
     listeners = resolve(listeners=listener)
     assert listeners.advertised["PLAINTEXT"] == ("PLAINTEXT", host, 0)
     assert len(listeners.notes) == 1
     assert f"clients are told {host}" in listeners.notes[0]
+
+
+def test_without_a_host_clients_are_told_the_name_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So other containers find a broker in a container that advertises nothing."""
+    monkeypatch.setattr(socket, "gethostname", lambda: "kafka")
+    monkeypatch.setattr(socket, "gethostbyname", {"kafka": "172.18.0.2"}.__getitem__)
+    monkeypatch.setattr(socket, "getnameinfo", lambda address, _: ({"172.18.0.2": "kafka.net"}[address[0]], "0"))
+    listeners = resolve(listeners="PLAINTEXT://:9092")
+    assert listeners.advertised["PLAINTEXT"] == ("PLAINTEXT", "kafka.net", 9092)
+    assert "clients are told kafka.net" in listeners.notes[0]
+    listeners = resolve(listeners="PLAINTEXT://0.0.0.0:9092", advertised_listeners="PLAINTEXT://:19092")
+    assert listeners.advertised["PLAINTEXT"] == ("PLAINTEXT", "kafka.net", 19092)
+    assert listeners.notes == ()
+
+
+def test_a_machine_whose_name_is_unknown_is_localhost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str) -> str:
+        raise socket.gaierror(socket.EAI_NONAME, f"{name} is not known")
+
+    monkeypatch.setattr(socket, "gethostbyname", unknown)
+    assert resolve(listeners="PLAINTEXT://:9092").advertised["PLAINTEXT"].host == "localhost"
 
 
 def test_a_controller_listener_is_left_closed_with_a_note() -> None:
@@ -74,6 +97,7 @@ def test_free_ports_do_not_collide() -> None:
     [
         ({"listeners": "localhost:9092"}, '"localhost:9092" must be NAME://host:port'),
         ({"listeners": "PLAINTEXT://localhost"}, "must be NAME://host:port"),
+        ({"advertised_listeners": "PLAINTEXT://_{HOSTNAME_COMMAND}:9092"}, "must be NAME://host:port"),
         ({"listeners": "PLAINTEXT://::1:9092"}, "must be NAME://host:port"),
         ({"listeners": "PLAINTEXT://a:70000"}, "must be between 0 and 65535"),
         ({"listeners": "PLAINTEXT://a:-1"}, "must be between 0 and 65535"),
