@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from oncelog.pipeline.jars import SPARK_VERSION, JarsMissing, cache_directory, connector_jars
+from oncelog.pipeline.jars import JarsMissing, cache_directory, connector_jars, installed_spark
 
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
 """For JVMs that live for seconds: the second compiler would only cost them time."""
@@ -26,8 +26,11 @@ _ROWS = 100
 
 
 def fast_start() -> dict[str, str]:
-    """Settings of a session whose JVMs start fast; makes the archive on first use."""
-    options = f"{FAST_START} -XX:SharedArchiveFile={class_archive()}"
+    """Settings of a session whose JVMs start fast; makes the archive on first use, if there is a connector for it."""
+    try:
+        options = f"{FAST_START} -XX:SharedArchiveFile={class_archive()}"
+    except JarsMissing:
+        options = FAST_START
     return {"spark.driver.extraJavaOptions": options, "spark.executor.extraJavaOptions": options}
 
 
@@ -36,7 +39,7 @@ def class_archive() -> Path:
     jars = connector_jars()
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
     name = hashlib.sha256("\n".join([sys.prefix, java, *map(str, jars)]).encode()).hexdigest()[:16]
-    path = cache_directory() / f"spark-{SPARK_VERSION}-classes-{name}.jsa"
+    path = cache_directory() / f"spark-{installed_spark()}-classes-{name}.jsa"
     if not path.exists():
         with path.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -16,7 +16,9 @@ QUIET = {
 }
 
 
-def spark_session(name: str, *, master: str | None = None, settings: dict[str, str] | None = None) -> Any:
+def spark_session(
+    name: str, *, master: str | None = None, settings: dict[str, str] | None = None, needs_connector: bool = True
+) -> Any:
     """Under spark-submit, what it was given (its master, its jars) stands."""
     from pyspark.sql import SparkSession
 
@@ -24,7 +26,8 @@ def spark_session(name: str, *, master: str | None = None, settings: dict[str, s
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     builder = SparkSession.builder.appName(name)
     if not submitted:
-        for key, value in _own_settings(master or "local[2]").items():
+        jars = [str(jar) for jar in connector_jars()] if needs_connector else []
+        for key, value in _own_settings(master or "local[2]", jars).items():
             builder = builder.config(key, value)
     for key, value in (settings or {}).items():
         builder = builder.config(key, value)
@@ -33,8 +36,7 @@ def spark_session(name: str, *, master: str | None = None, settings: dict[str, s
     return spark
 
 
-def _own_settings(master: str) -> dict[str, str]:
-    jars = [str(jar) for jar in connector_jars()]
+def _own_settings(master: str, jars: list[str]) -> dict[str, str]:
     if not master.startswith("local"):
         return QUIET | {"spark.master": master, "spark.jars": ",".join(jars)}
     # All of it is on this machine: nobody has to fetch the jars from the driver, and nobody else has to reach it.

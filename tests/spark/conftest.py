@@ -8,6 +8,7 @@ import sys
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,10 +36,26 @@ def spark() -> Iterator[Any]:
     from oncelog.pipeline.session import spark_session
 
     settings = fast_start() | {"spark.sql.streaming.stopTimeout": "60s"}
-    session = spark_session("oncelog tests", settings=settings)
+    session = spark_session("oncelog tests", settings=settings, needs_connector=_connector_problem() is None)
     yield session
     session.stop()
     _forget_gateway()
+
+
+@cache
+def _connector_problem() -> str | None:
+    try:
+        jars.connector_jars()
+    except jars.JarsMissing as error:
+        return str(error)
+    return None
+
+
+@pytest.fixture
+def connector() -> None:
+    """For tests that read from Kafka: not every Spark has its connector in Maven."""
+    if (problem := _connector_problem()) is not None:
+        pytest.skip(problem)
 
 
 def _forget_gateway() -> None:

@@ -101,6 +101,7 @@ def test_a_job_and_a_stream_cannot_share_an_id(spark: Any, oncelog_servers: str,
     assert len(read(oncelog_servers, topic, 5)) == 5
 
 
+@pytest.mark.usefixtures("connector")
 def test_a_stream_recognises_a_batch_that_was_committed(
     spark: Any, servers: str, new_topic: NewTopic, checkpoint: str
 ) -> None:
@@ -169,6 +170,7 @@ def test_an_epoch_whose_rows_the_writer_never_got_is_not_committed() -> None:
         OncelogStreamWriter(work).commit([BlocksMessage([], "")], 0)
 
 
+@pytest.mark.usefixtures("connector")
 @pytest.mark.parametrize("trigger", [{"once": True}, {"availableNow": True}, {"processingTime": "100 milliseconds"}])
 def test_every_trigger_of_micro_batches_works(
     spark: Any, oncelog_servers: str, new_topic: NewTopic, checkpoint: str, trigger: dict[str, Any]

@@ -160,6 +160,7 @@ def test_an_outcome_that_cannot_be_found_out_is_said_to_be_unknown(spark: Any, k
     assert values(servers, topic) == expected(0)
 
 
+@pytest.mark.usefixtures("connector")
 def test_a_driver_that_died_between_the_commit_and_sparks_note_of_it(
     spark: Any, killable: Broker, topic: str, tmp_path: Path
 ) -> None:
@@ -183,6 +184,7 @@ def test_a_driver_that_died_between_the_commit_and_sparks_note_of_it(
     assert values(servers, topic) == expected(0)
 
 
+@pytest.mark.usefixtures("connector")
 def test_a_batch_that_is_planned_anew_is_no_repetition(
     spark: Any, killable: Broker, topic: str, tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def test_a_batch_of_spark(secured: Secured, spark: Any) -> None:
         assert sorted(int(each.record.value or b"") for each in consumed) == list(range(20))
 
 
+@pytest.mark.usefixtures("connector")
 @pytest.mark.java
 @pytest.mark.spark
 def test_the_job_and_its_audit(secured: Secured, spark: Any, tmp_path: Path) -> None:

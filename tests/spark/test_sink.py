@@ -259,6 +259,7 @@ def test_speculation_is_refused(spark: Any, servers: str, monkeypatch: pytest.Mo
         new_sink(servers, "any")(rows, 0)
 
 
+@pytest.mark.usefixtures("connector")
 def test_a_stream_from_topic_to_topic(
     spark: Any, servers: str, new_topic: NewTopic, checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,6 +283,7 @@ def test_a_stream_from_topic_to_topic(
     assert {where[0] for where in offsets} == {source}
 
 
+@pytest.mark.usefixtures("connector")
 def test_a_source_on_another_cluster(spark: Any, servers: str, new_topic: NewTopic, checkpoint: str) -> None:
     """Offsets of topics that the sink's cluster does not have cannot be committed there; the batch's number can."""
     target = new_topic(servers, 2)
@@ -307,6 +309,7 @@ def test_a_source_that_is_there_in_part(
     assert {where: each.offset for where, each in committed(servers, sink).items()} == {(source, 0): 7}
 
 
+@pytest.mark.usefixtures("connector")
 def test_two_queries_cannot_share_an_id(spark: Any, servers: str, new_topic: NewTopic, tmp_path: Any) -> None:
     source, target = new_topic(servers, 1), new_topic(servers, 1)
     fill(servers, source, 0, 10)
@@ -324,6 +327,7 @@ def test_two_queries_cannot_share_an_id(spark: Any, servers: str, new_topic: New
         query.stop()
 
 
+@pytest.mark.usefixtures("connector")
 def test_a_batch_goes_to_two_clusters_under_one_id(
     spark: Any, oncelog_servers: str, new_topic: NewTopic, checkpoint: str
 ) -> None:
@@ -346,6 +350,7 @@ def test_a_batch_goes_to_two_clusters_under_one_id(
         assert sorted(read(other.bootstrap_servers, mirror, count=410)) == wanted
 
 
+@pytest.mark.usefixtures("connector")
 @pytest.mark.parametrize("sinks", [1, 2])
 def test_a_batch_cannot_be_written_twice_under_one_id(
     spark: Any, oncelog_servers: str, new_topic: NewTopic, checkpoint: str, sinks: int
@@ -367,6 +372,7 @@ def test_a_batch_cannot_be_written_twice_under_one_id(
     assert sorted(value or b"" for _, value in read(oncelog_servers, target)) == [b"%d" % n for n in range(5)]
 
 
+@pytest.mark.usefixtures("connector")
 def test_a_call_that_failed_may_be_repeated_in_its_batch(
     spark: Any, oncelog_servers: str, new_topic: NewTopic, checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,6 +393,7 @@ def test_a_call_that_failed_may_be_repeated_in_its_batch(
     assert len(read(oncelog_servers, target)) == 10
 
 
+@pytest.mark.usefixtures("connector")
 def test_a_sink_that_was_replaced_can_be_started_again(
     spark: Any, servers: str, new_topic: NewTopic, checkpoint: str
 ) -> None:

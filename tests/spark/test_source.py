@@ -20,6 +20,7 @@ from oncelog.spark.transaction import Transactions
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.usefixtures("connector"),
     pytest.mark.timeout(300),
     # PySpark leaves the sockets of its results to the collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
