@@ -21,7 +21,7 @@ def test_the_newest_of_the_same_line_is_taken(spark: str, connector: str) -> Non
     assert choose_connector(spark, AVAILABLE) == connector
 
 
-def test_that_of_another_line_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_of_another_line_is_not_taken() -> None:
     with pytest.raises(
         JarsMissing, match=r"no Kafka connector of Spark 4\.1\.0, only of 4\.0\.0, 4\.0\.9, .* 4\.2\.0:"
     ):
