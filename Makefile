@@ -79,7 +79,7 @@ format: setup-dev ## Bring the code into shape
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-fuzz: setup-dev ## Fuzz the decoders and a live broker for long (FUZZ_SECONDS=600)
+fuzz: setup-dev ## Fuzz the decoders, the C code under sanitizers, and a live broker (FUZZ_SECONDS=600)
 	ONCELOG_FUZZ_SECONDS=$${FUZZ_SECONDS:-600} $(BIN)/pytest -m fuzz $(UNTIMED)
 	ONCELOG_ELEMENTS=100000 $(BIN)/pytest tests/bad_input/test_large_requests.py $(UNTIMED)
 	$(BIN)/pytest tests/protocol --hypothesis-profile=fuzz $(UNTIMED)

@@ -19,6 +19,10 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+RELEASE = ("-O2", "-DNDEBUG")
+SANITIZERS = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+"""For tests: the first invalid access or undefined operation ends the process with a report."""
+
 SOURCES = (Path("oncelog/protocol/codec/_native.c"), Path("oncelog/protocol/records/_native.c"))
 
 
@@ -46,14 +50,14 @@ def platform_tag() -> str:
     return sysconfig.get_platform().replace("-", "_").replace(".", "_")
 
 
-def compile_extension(source: Path, binary: Path) -> str | None:
-    """Compile `source` to `binary`; return what stands in the way, in a few words."""
+def compile_extension(source: Path, binary: Path, options: tuple[str, ...] = RELEASE) -> str | None:
+    """Compile `source` to `binary`; if that fails, return the reason in a few words."""
     problem = _missing_requirement()
     if problem:
         return problem
     # A running broker may have the old file mapped, so the new one takes its name instead of its bytes.
     fresh = binary.with_suffix(f".{os.getpid()}.tmp")
-    command = [*_compiler(), *_flags(), str(source), "-o", str(fresh)]
+    command = [*_compiler(), *_flags(), *options, str(source), "-o", str(fresh)]
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
@@ -85,4 +89,4 @@ def _compiler() -> list[str]:
 def _flags() -> list[str]:
     link = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
     include = sysconfig.get_path("include")
-    return ["-std=c11", "-O2", "-DNDEBUG", "-Wall", "-fPIC", "-fvisibility=hidden", f"-I{include}", *link]
+    return ["-std=c11", "-Wall", "-fPIC", "-fvisibility=hidden", f"-I{include}", *link]

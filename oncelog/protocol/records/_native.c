@@ -797,7 +797,7 @@ static int reserve(struct output *out, int64_t more)
     return 0;
 }
 
-enum step { WRITTEN, FULL, OUTSIDE, NO_MEMORY };
+enum step { WRITTEN, FULL, OUTSIDE, TOO_FAR, NO_MEMORY };
 
 static enum step encode_record(const struct source *source, int64_t row, int64_t timestamp_delta, int64_t offset_delta,
                                int may_exceed, struct output *out)
@@ -836,6 +836,10 @@ static PyObject *encode_rows(const struct source *source, const Py_buffer *rows,
             break;
         }
         memcpy(&timestamp, (const char *)timestamps->buf + row * 8, 8);
+        if (base_timestamp < 0 ? timestamp > INT64_MAX + base_timestamp : timestamp < INT64_MIN + base_timestamp) {
+            step = TOO_FAR;
+            break;
+        }
         int64_t offset_delta = first_delta + (next - first);
         step = encode_record(source, row, timestamp - base_timestamp, offset_delta, offset_delta == 0, out);
         if (step != WRITTEN)
@@ -847,6 +851,10 @@ static PyObject *encode_rows(const struct source *source, const Py_buffer *rows,
         return PyErr_NoMemory();
     if (step == OUTSIDE) {
         PyErr_SetString(PyExc_IndexError, "a column leads outside its buffers, or a header has no key");
+        return NULL;
+    }
+    if (step == TOO_FAR) {
+        PyErr_SetString(PyExc_OverflowError, "a timestamp is too far from that of its batch");
         return NULL;
     }
     return Py_BuildValue("(y#LL)", (const char *)(out->bytes ? out->bytes : (uint8_t *)""), (Py_ssize_t)out->size,
@@ -870,10 +878,10 @@ static PyObject *encode_records(PyObject *module, PyObject *args)
     out.size_max = size_max;
     while (count < 5 && open_column(columns[count], opened[count]) == 0)
         count++;
-    if (count == 5 && first >= 0)
+    if (count == 5 && first >= 0 && first_delta >= 0 && first_delta <= INT32_MAX)
         result = encode_rows(&source, &rows, &timestamps, first, first_delta, base_timestamp, &out);
     else if (count == 5)
-        PyErr_SetString(PyExc_IndexError, "the first row is negative");
+        PyErr_SetString(PyExc_IndexError, "the first row or its offset delta is out of range");
     while (count-- > 0)
         release_column(opened[count]);
     PyBuffer_Release(&rows);

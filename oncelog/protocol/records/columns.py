@@ -8,9 +8,13 @@ in every row.
 
 from __future__ import annotations
 
+from typing import Final
+
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.primitives import Buffer
 from oncelog.protocol.records.varint import encode_varint
+
+_INT32_MAX: Final = 2**31 - 1
 
 
 class Column(NamedTuple):
@@ -38,8 +42,8 @@ def encode_records(
     Offset deltas count from `first_delta`; the record with delta 0 is written however large it is. Returns the
     bytes, the place of the first row that is not in them, and the newest timestamp in them, or -1.
     """
-    if first < 0:
-        raise IndexError("the first row is negative")
+    if first < 0 or not 0 <= first_delta <= _INT32_MAX:
+        raise IndexError("the first row or its offset delta is out of range")
     places = memoryview(rows).cast("B").cast("i")
     times = memoryview(timestamps).cast("B").cast("q")
     out = bytearray()
@@ -50,8 +54,11 @@ def encode_records(
         if not 0 <= row < len(times):
             raise _outside()
         offset_delta = first_delta + place - first
+        timestamp_delta = times[row] - base_timestamp
+        if not -(2**63) <= timestamp_delta < 2**63:
+            raise OverflowError("a timestamp is too far from that of its batch")
         body = bytearray(1)
-        body += encode_varint(times[row] - base_timestamp)
+        body += encode_varint(timestamp_delta)
         body += encode_varint(offset_delta)
         _append_field(body, keys, row)
         _append_field(body, values, row)

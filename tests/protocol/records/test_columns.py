@@ -145,3 +145,11 @@ def test_a_row_that_is_not_there_and_a_header_without_a_key_are_refused(encode: 
     lists = Column(struct.pack("=2i", 0, 1), None, None, 0)
     with pytest.raises(IndexError):
         encode(struct.pack("=1i", 0), 0, 0, 0, ALL, times, None, None, lists, column([None]), None)
+
+
+@pytest.mark.parametrize(("timestamp", "base"), [(2**63 - 1, -1), (-(2**63), 1), (0, -(2**63))])
+def test_a_timestamp_too_far_from_that_of_the_batch_is_refused(encode: Encode, timestamp: int, base: int) -> None:
+    """The delta has 64 bits."""
+    times = struct.pack("=1q", timestamp)
+    with pytest.raises(OverflowError):
+        encode(struct.pack("=1i", 0), 0, 0, base, ALL, times, None, None, None, None, None)
