@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from oncelog.broker.admin.topics import create_initial_topics
 from oncelog.broker.base.clock import Clock
 from oncelog.broker.base.loop_watchdog import LoopWatch
+from oncelog.broker.base.turns import Turns
 from oncelog.broker.config.checks import connection_overrides
 from oncelog.broker.config.listeners import Listeners, resolve_listeners
 from oncelog.broker.coordinator.run.group_host import forget_missing_topics, make_group_host
@@ -177,6 +178,7 @@ class BrokerApp:
     async def _stop_services(self) -> None:
         if self._services:
             self._services.partitions.close()
+            self._services.checkpoints.close()
             await self._services.producer_ids.close()
             await self._services.metadata.close()
 
@@ -195,15 +197,16 @@ class BrokerApp:
 
     async def _start(self) -> None:
         config = self.config
-        directory = config.data_dir
-        self._make_private(directory)
-        self._logs = logs = LogManager.open(directory, self._log_config, self._disk, open_files_max=self._share_files())
+        self._logs = logs = LogManager.open(
+            config.data_dir, self._log_config, self._disk, open_files_max=self._share_files()
+        )
         identity = read_identity(logs)
         check_node_id(identity, config.node_id, logs)
         metadata_path = os.path.join(logs.root, METADATA_FILE)
         _ensure_on_device(metadata_path)
         self._store = await SqliteStore.open(metadata_path)
         metadata = MetadataRuntime(self._store, self._metadata_lost)
+        turns = Turns()
         self._services = services = Services(
             broker_id=config.node_id,
             config=config,
@@ -217,10 +220,12 @@ class BrokerApp:
                 config.bool("log.flush.on.ack"),
                 self._in_sync_count_min,
                 self._clock,
+                turns,
             ),
             producer_ids=ProducerIdAllocator(metadata),
             fetch_sessions=FetchSessions(config.int("max.incremental.fetch.session.cache.slots")),
             quotas=Quotas(self._clock, config.int("quota.window.num"), config.int("quota.window.size.seconds")),
+            turns=turns,
         )
         metadata.subscribe(self._image_changed)
         await metadata.start()
@@ -256,13 +261,6 @@ class BrokerApp:
             await listener.serve()
         self._housekeeping = Housekeeping(services, self._flusher)
         self._housekeeping.start()
-
-    def _make_private(self, directory: str) -> None:
-        """What clients wrote is nobody else's business. A directory that exists is left as it is."""
-        try:
-            os.makedirs(directory, mode=0o700, exist_ok=True)
-        except FileExistsError:
-            raise StorageError(f"{directory} is not a directory; choose another with --data") from None
 
     def _share_files(self) -> int:
         """How many files of logs may be open: half of what the system allows. Connections leave them alone."""

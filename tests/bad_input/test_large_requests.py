@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from oncelog.broker.handlers import APIS, Api
-from oncelog.broker.server import dispatch
-from oncelog.broker.server.large_requests import LOOP_ELEMENTS_MAX
 from oncelog.protocol.messages.api_versions import ApiVersionsRequest
 from oncelog.testing import Broker
 from tests.bad_input.conftest import Target
@@ -107,15 +105,15 @@ def test_more_elements_than_the_limit_close_the_connection(broker: LiveBroker, a
 def test_the_answer_does_not_depend_on_the_chunks(
     broker: LiveBroker, target: Target, monkeypatch: pytest.MonkeyPatch, api: Api, path: Path
 ) -> None:
-    request: Any = long_request(api, path, LOOP_ELEMENTS_MAX + 500, target.name)
+    request: Any = long_request(api, path, 1500, target.name)
     if "validate_only" in request._specs:
         request.validate_only = True
     with RawClient(broker.port) as client:
         in_chunks = client.call(request, api.version_max)
-        monkeypatch.setattr(dispatch, "LOOP_ELEMENTS_MAX", 10**6)
+        monkeypatch.setattr(Api, "elements_at_once", 10**6)
         at_once = client.call(request, api.version_max)
     assert in_chunks == at_once
 
 
 def test_every_api_says_how_long_its_arrays_may_be() -> None:
-    assert all(LOOP_ELEMENTS_MAX <= api.elements_max <= 100_000 for api in APIS.values())
+    assert all(api.elements_at_once <= api.elements_max <= 100_000 for api in APIS.values())

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.metadata.image import INTERNAL_TOPICS
-from oncelog.broker.requests.context import RequestContext
-from oncelog.protocol.chunks import along
+from oncelog.broker.requests.context import Pace, RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -20,11 +19,10 @@ from oncelog.protocol.messages.delete_records import (
 HIGH_WATERMARK = -1
 _NONE = -1
 
-CHUNKS = (along("topics.partitions"),)
 
-
-def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+async def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     response = DeleteRecordsResponse()
+    pace = Pace(context)
     for topic, offsets in _wanted(request).items():
         results = []
         for index, offset in offsets.items():
@@ -34,9 +32,11 @@ def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteReco
             except KafkaError as error:
                 result.low_watermark, result.error_code = _NONE, error.code
             results.append(result)
+            if pace.is_over:
+                await pace.rest()
         response.topics.append(DeleteRecordsTopicResult(name=topic, partitions=results))
     try:
-        context.services.logs.write_checkpoints()
+        await context.services.checkpoints.write()
     except StorageError as error:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
     return response

@@ -6,7 +6,11 @@ what was never synced. Calls raise `OSError` as the system does; the log turns t
 into an error code, because only it knows what the failure means.
 
 A file that was written is durable after `fdatasync`; a name that was created, renamed or removed is durable
-after `fsync_dir` of its directory. Nothing here assumes more than that.
+after `fsync_dir` of its directory. Recovery assumes one thing more: a power cut takes back the latest of the changes
+to the names of one directory that were not synced, not some in between. So the exchange of segments, truncation and
+deletion from the front rename or remove several files before they sync the directory once. File systems with a journal
+(ext4, XFS) or with transactions (Btrfs, ZFS) work like that. Nothing is assumed about the order among directories, or
+between names and the contents of files.
 """
 
 from __future__ import annotations
@@ -85,8 +89,8 @@ class Disk:
     def unlink(self, path: str) -> None:
         os.unlink(path)
 
-    def mkdir(self, path: str) -> None:
-        os.mkdir(path, 0o755)
+    def mkdir(self, path: str, mode: int = 0o755) -> None:
+        os.mkdir(path, mode)
 
     def rmdir(self, path: str) -> None:
         os.rmdir(path)

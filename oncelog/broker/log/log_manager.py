@@ -101,13 +101,16 @@ class LogManager:
 
     def _take(self) -> None:
         disk = self.disk
-        self._make_directory(self.root)
+        # What clients wrote is nobody else's business. A directory that exists is left as it is.
+        self._make_directory(self.root, mode=0o700)
         try:
             self._lock_fd = disk.lock(os.path.join(self.root, LOCK))
         except BlockingIOError:
             raise StorageError(
                 f"data directory {self.root} is in use by another process; stop it, or choose another with --data"
             ) from None
+        except NotADirectoryError:
+            raise StorageError(f"{self.root} is not a directory; choose another with --data") from None
         epoch = checkpoints.take_clean_shutdown(disk, self.root)
         self.was_clean = epoch is not None
         self.previous_broker_epoch = -1 if epoch is None else epoch
@@ -141,11 +144,11 @@ class LogManager:
             return True
         return any(offset_of_file(name) is not None for name in names)
 
-    def _make_directory(self, path: str) -> None:
+    def _make_directory(self, path: str, mode: int = 0o755) -> None:
         if not self.disk.exists(path):
             parent = os.path.dirname(path)
             self._make_directory(parent)
-            self.disk.mkdir(path)
+            self.disk.mkdir(path, mode)
             self.disk.fsync_dir(parent)
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
@@ -271,11 +274,12 @@ class LogManager:
         if not is_vacant:
             raise StorageError(f"{path} is in the way: it is not a partition of this broker; move it elsewhere")
 
-    def update_config(self, topic: str) -> None:
+    def update_config(self, topic: str, partition_count: int) -> None:
         """Gives the open logs of a topic their new settings."""
         config = self.config_for(topic)
-        for (name, _), log in self.logs.items():
-            if name == topic:
+        for partition in range(partition_count):
+            log = self.logs.get((topic, partition))
+            if log is not None:
                 log.config = config
 
     def delete(self, topic: str, partition: int, *, token: str, now_ms: int) -> None:
@@ -292,7 +296,11 @@ class LogManager:
         return self._rename(topic, partition, f".{token}{STRAY_DIRECTORY}")
 
     def _rename(self, topic: str, partition: int, suffix: str) -> str | None:
-        """To a name that is no partition's; None if there is nothing to rename."""
+        """To a name that is no partition's; None if there is nothing to rename.
+
+        The next checkpoints make the new name durable and forget the partition. They are not written here, as a topic
+        may have thousands of partitions; a new partition of the same name waits for them in `create`.
+        """
         key = (topic, partition)
         if key not in self._directories:
             return None
@@ -305,20 +313,18 @@ class LogManager:
         try:
             self.disk.rename(self._path(topic, partition), path)
             is_renamed = True
-            self.disk.fsync_dir(self.root)
         except FileNotFoundError:
             pass
         except OSError as error:
             raise StorageError(f"{topic}-{partition} cannot be renamed to {path}: {error}") from error
         self._directories.discard(key)
         self.failures.pop(key, None)
-        # On a full disk this fails, and deleting is what makes room. `create` does not begin before it is done.
-        with suppress(StorageError):
-            self._forget(key)
+        for offsets in self._checkpoints().values():
+            offsets.pop(key, None)
         return path if is_renamed else None
 
     def _forget(self, key: TopicPartition) -> None:
-        """Drops a partition from the checkpoints, on disk as well."""
+        """Makes sure that no checkpoint on disk has a partition of this name."""
         for offsets in self._checkpoints().values():
             offsets.pop(key, None)
         if any(key in written for written in self._written.values()) or self._checkpoint_order.is_pending:

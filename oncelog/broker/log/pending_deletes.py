@@ -68,6 +68,9 @@ def remove_files(disk: Disk, paths: list[str]) -> None:
 
 
 def remove_directories(disk: Disk, directories: list[str]) -> None:
+    """Their names, which say that they are deleted, are durable before anything in them goes."""
+    for parent in {os.path.dirname(directory) for directory in directories}:
+        disk.fsync_dir(parent)
     for directory in directories:
         for name in disk.listdir(directory):
             disk.unlink(os.path.join(directory, name))

@@ -60,8 +60,7 @@ class Housekeeping:
         self._clock = services.clock
         self._flusher = flusher
         self._worker = Worker("oncelog-housekeeping", threads_max=2)
-        self._checkpointing = asyncio.Lock()
-        self._cleaning = LogCleaning(services, self._worker, flusher, self._write_checkpoints)
+        self._cleaning = LogCleaning(services, self._worker, flusher, services.checkpoints.write)
         self._tasks: list[asyncio.Task[None]] = []
         self._due: list[tuple[int, str, int]] = []
         """A heap of unopened partitions by the time at which they must be opened."""
@@ -125,7 +124,7 @@ class Housekeeping:
     # -- the jobs --------------------------------------------------------------------------------------------
 
     async def checkpoint(self) -> int:
-        await self._write_checkpoints()
+        await self._services.checkpoints.write()
         return self._services.config.int("log.flush.offset.checkpoint.interval.ms")
 
     async def retain(self) -> int:
@@ -238,13 +237,6 @@ class Housekeeping:
         finally:
             sleep.cancel()
             earlier.cancel()
-
-    async def _write_checkpoints(self) -> None:
-        async with self._checkpointing:
-            logs = self._services.logs
-            ticket = logs.begin_checkpoints()
-            await self._worker.run(ticket.run)
-            logs.complete_checkpoints(ticket)
 
     async def _open_due(self, now_ms: int) -> AsyncIterator[PartitionLog]:
         """The logs whose time has come; they are looked after with the others from then on."""

@@ -89,9 +89,9 @@ async def adopt_logs(
         return Plan(None, writes, compare_written(image, writes))
 
     await metadata.change(plan)
-    for name in topics:
+    for name, found in topics.items():
         # They were opened when nobody knew their topics.
-        logs.update_config(name)
+        logs.update_config(name, found.partition_count)
     if topics:
         logger.warning("took over %d topics that were in the data directory", len(topics))
 

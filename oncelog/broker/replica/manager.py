@@ -1,12 +1,18 @@
-"""The partitions of this broker, opened when they are first asked for, following the metadata image."""
+"""The partitions of this broker, opened when they are first asked for, following the metadata image.
+
+A change of topics may concern thousands of partitions, each with files to create or a directory to rename. The event
+loop does as many of them as a turn allows, and the rest in later turns. One that is asked for before is done at once.
+"""
 
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from oncelog.broker.base.ids import random_uuid
+from oncelog.broker.base.turns import TURN_SECONDS
 from oncelog.broker.log.disk import StorageError
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
@@ -14,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from oncelog.broker.base.clock import Clock
+    from oncelog.broker.base.turns import Turns
     from oncelog.broker.log.log_manager import LogManager
     from oncelog.broker.metadata.image import MetadataImage, TopicImage
     from oncelog.broker.replica.flusher import Flusher
@@ -31,6 +38,7 @@ class ReplicaManager:
         flush_on_ack: bool,
         in_sync_count_min: Callable[[Mapping[str, str]], int],
         clock: Clock,
+        turns: Turns,
     ) -> None:
         self._broker_id = broker_id
         self._logs = logs
@@ -38,10 +46,16 @@ class ReplicaManager:
         self._flush_on_ack = flush_on_ack
         self._in_sync_count_min = in_sync_count_min
         self._clock = clock
+        self._turns = turns
         self._image: MetadataImage | None = None
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._unopened: dict[tuple[str, int], str] = {}
         """Why a partition could not be opened, as it was last logged: clients ask for it again and again."""
+        self._deleted: dict[tuple[str, int], None] = {}
+        """Partitions of deleted topics whose directories are still to be renamed."""
+        self._created: dict[tuple[str, int], None] = {}
+        """Partitions of new topics that are still to be opened."""
+        self._is_catching_up = False
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
@@ -75,6 +89,8 @@ class ReplicaManager:
         for name, topic in new.topics.items():
             if old.topics.get(name) is not topic:
                 self._create(topic)
+        if not self._is_catching_up:
+            self._catch_up()
 
     def broker_config_changed(self) -> None:
         """A broker-level default changed, and with it every topic that does not override it."""
@@ -85,6 +101,9 @@ class ReplicaManager:
         """Nobody may go on waiting; the logs themselves are closed by their manager."""
         for partition in self._partitions.values():
             partition.close()
+        self._created.clear()
+        for key in list(self._deleted):
+            self._remove(key)
 
     def _current_image(self) -> MetadataImage:
         assert self._image is not None, "the image is loaded before the first request"
@@ -97,6 +116,9 @@ class ReplicaManager:
         state = image.partitions[index]
         if state.leader != self._broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {state.leader} leads {topic}-{index}")
+        if (topic, index) in self._deleted:
+            # Of an earlier topic of the same name.
+            self._remove((topic, index))
         in_sync_count_min = self._in_sync_count_min(image.configs)
         try:
             log = self._logs.create(topic, index, image.id, now_ms=self._clock.wall_ms())
@@ -126,23 +148,46 @@ class ReplicaManager:
             return
         for state in topic.partitions:
             if state.leader == self._broker_id and (topic.name, state.index) not in self._partitions:
-                # The reason is logged, and whoever asks for the partition gets it as an answer.
-                with suppress(KafkaError):
-                    self._open(topic.name, state.index)
+                self._created[topic.name, state.index] = None
 
     def _delete(self, topic: TopicImage) -> None:
+        """From now on nobody finds the partitions, or may go on with them."""
         for state in topic.partitions:
-            self._unopened.pop((topic.name, state.index), None)
-            partition = self._partitions.pop((topic.name, state.index), None)
+            key = (topic.name, state.index)
+            self._unopened.pop(key, None)
+            self._created.pop(key, None)
+            self._deleted[key] = None
+            partition = self._partitions.pop(key, None)
             if partition is not None:
                 partition.close()
-            try:
-                self._logs.delete(topic.name, state.index, token=random_uuid().hex(), now_ms=self._clock.wall_ms())
-            except StorageError as error:
-                logger.error("%s", error)
+
+    def _catch_up(self) -> None:
+        """Does what the last changes of topics left to be done, as far as this turn allows."""
+        ends_at = time.perf_counter() + TURN_SECONDS
+        self._is_catching_up = True
+        while self._deleted or self._created:
+            if time.perf_counter() >= ends_at:
+                self._turns.call(self._catch_up)
+                return
+            if self._deleted:
+                self._remove(next(iter(self._deleted)))
+            else:
+                topic, index = next(iter(self._created))
+                del self._created[topic, index]
+                # The reason is logged, and whoever asks for the partition gets it as an answer.
+                with suppress(KafkaError):
+                    self.leader(topic, index)
+        self._is_catching_up = False
+
+    def _remove(self, key: tuple[str, int]) -> None:
+        del self._deleted[key]
+        try:
+            self._logs.delete(*key, token=random_uuid().hex(), now_ms=self._clock.wall_ms())
+        except StorageError as error:
+            logger.error("%s", error)
 
     def _reconfigure(self, topic: TopicImage) -> None:
-        self._logs.update_config(topic.name)
+        self._logs.update_config(topic.name, len(topic.partitions))
         in_sync_count_min = self._in_sync_count_min(topic.configs)
         for state in topic.partitions:
             partition = self._partitions.get((topic.name, state.index))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncelog.broker.base.cpu_workers import CpuWorkers
-from oncelog.broker.base.turns import Turns
+from oncelog.broker.replica.checkpoint_writer import CheckpointWriter
 from oncelog.broker.replica.waiters import AckTimeouts
 
 if TYPE_CHECKING:
     from oncelog.broker.base.clock import Clock
+    from oncelog.broker.base.turns import Turns
     from oncelog.broker.config import BrokerConfig
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
     from oncelog.broker.coordinator.run.host import CoordinatorHost
@@ -26,6 +27,7 @@ class Services:
     __slots__ = (
         "ack_timeouts",
         "broker_id",
+        "checkpoints",
         "clock",
         "config",
         "cpu_workers",
@@ -56,11 +58,13 @@ class Services:
         producer_ids: ProducerIdAllocator,
         fetch_sessions: FetchSessions,
         quotas: Quotas,
+        turns: Turns,
     ) -> None:
         self.ack_timeouts = AckTimeouts()
         self.broker_id = broker_id
         self.config = config
         """Replaced as a whole when a dynamic setting changes."""
+        self.checkpoints = CheckpointWriter(logs)
         self.clock = clock
         self.cpu_workers = CpuWorkers()
         self.metadata = metadata
@@ -69,5 +73,5 @@ class Services:
         self.producer_ids = producer_ids
         self.fetch_sessions = fetch_sessions
         self.quotas = quotas
-        self.turns = Turns()
+        self.turns = turns
         self.fetch_size_bytes_max = config.int("fetch.max.bytes")

@@ -17,7 +17,7 @@ from oncelog.broker.base.eager import begin, spawn
 from oncelog.broker.base.immediate_future import Promise
 from oncelog.broker.handlers import APIS, Api
 from oncelog.broker.requests.context import NO_REPLY, RequestContext
-from oncelog.broker.server.large_requests import LOOP_ELEMENTS_MAX, LargeRequests
+from oncelog.broker.server.large_requests import LargeRequests
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.codec import Parts, decode, encode_into
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError, TooManyElementsError
@@ -136,7 +136,7 @@ class Dispatcher:
         context = RequestContext(self._services, version, client_id, connection)
         header = encode_response_header(key, correlation_id, flexible)
         try:
-            request = decode(route.request, version, frame, position, LOOP_ELEMENTS_MAX)
+            request = decode(route.request, version, frame, position, route.api.elements_at_once)
         except TooManyElementsError:
             connection.keep_frame()
             return self._dispatch_large(route, frame, position, header, context)

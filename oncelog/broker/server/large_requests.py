@@ -1,6 +1,6 @@
 """Requests with thousands of elements, beside the requests of other clients.
 
-The event loop decodes and handles a request in one piece only up to `LOOP_ELEMENTS_MAX` elements. A larger one is
+The event loop decodes and handles a request in one piece only up to `Api.elements_at_once` elements. A larger one is
 decoded in a thread. Its handler then gets it in chunks, where the API can be cut (`CHUNKS` in the handler's module),
 one chunk in each turn of the loop; other handlers pause by themselves (`Pace`). The answer is encoded in the thread.
 One large request is decoded and handled at a time, so that many of them do not take the memory of all.
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOOP_ELEMENTS_MAX = 1000
 CHUNK_SECONDS = 0.002
 """The chunks of a request grow or shrink until one takes about this long."""
 CHUNK_ELEMENTS_FIRST = 32

@@ -307,7 +307,7 @@ class SimulatedDisk(Disk):
         self._step("unlink")
         self._change_name(os.path.dirname(path), _Unlink(path))
 
-    def mkdir(self, path: str) -> None:
+    def mkdir(self, path: str, mode: int = 0o755) -> None:
         self._step("mkdir")
         self._change_name(os.path.dirname(path), _Link(path, None))
 

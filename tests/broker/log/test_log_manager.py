@@ -121,7 +121,7 @@ def test_deletion_on_a_full_disk_makes_room() -> None:
     append(log, batch_of(5))
     log.flush()
     manager.write_checkpoints()
-    disk.fail("create", errno.ENOSPC, errno.ENOSPC)
+    disk.fail("create", errno.ENOSPC)
     manager.delete("t", 0, token="abc", now_ms=NOW)
     assert manager.partitions() == []
     killed = restart(manager)
@@ -198,7 +198,7 @@ def test_settings_change_on_a_live_log() -> None:
     manager = LogManager.open("/data", lambda topic: config, SimulatedDisk())
     log = manager.create("t", 0, TOPIC_ID, now_ms=NOW)
     config = CONFIG.replace(max_message_bytes=7)
-    manager.update_config("t")
+    manager.update_config("t", 1)
     assert log.config.max_message_bytes == 7
 
 

@@ -18,6 +18,7 @@ from oncelog.broker.log.log_config import LogConfig
 from oncelog.broker.log.log_manager import LogManager
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.maintenance.housekeeping import Housekeeping
+from oncelog.broker.replica.checkpoint_writer import CheckpointWriter
 from oncelog.broker.replica.flusher import Flusher
 from oncelog.broker.replica.partition import Partition
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -140,6 +141,7 @@ class World:
             partitions=self.partitions,
             metadata=SimpleNamespace(subscribe=self.listeners.append),
         )
+        services.checkpoints = CheckpointWriter(self.logs)
         services.config = load_config(options=[f"{name}={value}" for name, value in self.settings.items()])
         self.services = services
         self.housekeeping = Housekeeping(services, self.flusher)
