@@ -16,6 +16,7 @@ from oncelog.pipeline.config import ConfigError, EtlConfig, with_prefix
 from oncelog.pipeline.session import spark_session
 from oncelog.pipeline.transform import apply_transform
 from oncelog.spark import ExactlyOnceSink, SinkError, exactly_once_sink
+from oncelog.spark.internals import INTERRUPTED, wait_for_interrupt
 
 POLL_SECONDS = 0.2
 STOP_SECONDS_MAX = 60.0
@@ -36,7 +37,8 @@ class ReportingSink:
         started = time.monotonic()
         # Only who stops the query holds the lock at this moment. To wait for it would be to wait for each other.
         if not self.writing.acquire(blocking=False):
-            raise Stopping("the job is being stopped")
+            interrupted = wait_for_interrupt(rows.sparkSession, STOP_SECONDS_MAX)
+            raise Stopping(INTERRUPTED if interrupted else "the job is being stopped")
         try:
             self.sink(rows, batch_id)
         finally:

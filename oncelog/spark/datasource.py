@@ -41,6 +41,7 @@ from oncelog.spark.triggers import refuse_other_triggers
 from oncelog.spark.writing import BlockWriter, WritePlan
 
 NAME = "oncelog"
+ONLY_WRITES = 'format("oncelog") only writes: read the topic with Spark\'s own connector, format("kafka")'
 _JOB = "job "
 _NAMED_JOB = "write "
 """So begin the markers of batch jobs; jobs may follow each other under one id, but not mix with a stream."""
@@ -199,6 +200,16 @@ class OncelogDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         return NAME
+
+    def schema(self) -> Any:
+        """Asked for by `spark.read` and `spark.readStream`, which may also give one and go on to a reader."""
+        raise SinkError(ONLY_WRITES)
+
+    def reader(self, schema: Any) -> Any:
+        raise SinkError(ONLY_WRITES)
+
+    def simpleStreamReader(self, schema: Any) -> Any:
+        raise SinkError(ONLY_WRITES)
 
     def writer(self, schema: Any, overwrite: bool) -> OncelogWriter:
         """All rows of the job in one transaction; with the option `write_id`, at most once under that name."""

@@ -6,6 +6,7 @@
 | its run, its trigger's kind, its sources | the JVM's StreamExecution, in the session's shared state |
 | what a batch was planned to read | the StreamExecution's log of offsets, with `metadata` or `metadataOpt` |
 | the attempt of a stage that a task belongs to | the name of the executor's thread; TaskContext lacks it |
+| that a batch was stopped, and did not fail | the text of the exception of a foreachBatch function |
 | source and trigger of a query before it starts | private fields of the JVM's DataStreamWriter |
 
 Nothing else in this project reaches into Spark. What a version lacks is a SinkError that names both.
@@ -26,6 +27,10 @@ QUERY_ID_PROPERTY = "sql.streaming.queryId"
 THREAD_EXPRESSION = "java_method('java.lang.Thread', 'currentThread')"
 """SQL that gives the thread of the task that evaluates it."""
 _THREAD = re.compile(r"task (\d+)\.(\d+) in stage (\d+)\.(\d+)")
+
+
+INTERRUPTED = "py4j.protocol.Py4JJavaError: An error occurred while calling: java.lang.InterruptedException"
+"""While a query is being stopped, Spark takes an exception with this text for its own interruption, not a failure."""
 
 
 class PlannedBatch(NamedTuple):
@@ -126,6 +131,21 @@ def is_first_attempt(thread: str | None) -> bool:
     if found is None:
         raise ValueError(f"the thread is {thread!r}")
     return not (int(found[2]) or int(found[4]))
+
+
+def wait_for_interrupt(spark: Any, seconds_max: float) -> bool:
+    """To be called in a foreachBatch function. True as soon as `query.stop()` has interrupted it, False if it did not.
+
+    Such a function runs while the JVM's thread of the query waits for it, and what it asks of the JVM runs in that
+    thread, which is the one that Spark interrupts.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        spark.sparkContext._jvm.java.lang.Thread.sleep(int(seconds_max * 1000))
+    except Py4JJavaError:
+        return True
+    return False
 
 
 def writer_field(writer: Any, name: str) -> Any:

@@ -67,6 +67,7 @@ def test_a_job_is_stopped_submitted_anew_and_audited(tmp_path: Path, servers: st
     finally:
         etl.close()
     assert "stopping after the batch" in etl.log()
+    assert "Exception" not in etl.log()
     assert "transaction etl (producer 0, epoch 0)" in etl.log()
     submitted = submit("etl", "--config", str(config), "--available-now")
     assert submitted.returncode == 0, submitted.stdout + submitted.stderr

@@ -253,3 +253,16 @@ def test_a_named_batch_job_in_foreach_batch_writes_once(
     stream = rows.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
     assert stream.trigger(once=True).start().awaitTermination(100)
     assert len(read(oncelog_servers, topic, 5)) == 5
+
+
+def test_it_only_writes(spark: Any) -> None:
+    spark.dataSource.register(OncelogDataSource)
+    stream = spark.readStream.format("oncelog").schema("value string")
+    for read in (
+        lambda: spark.read.format("oncelog").load(),
+        lambda: spark.read.format("oncelog").schema("value string").load().collect(),
+        lambda: spark.readStream.format("oncelog").load(),
+        lambda: stream.load().writeStream.format("noop").start().awaitTermination(),
+    ):
+        with pytest.raises(Exception, match=r'format\("oncelog"\) only writes: .* format\("kafka"\)'):
+            read()

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any
 
 import pytest
 
 from oncelog.spark.errors import SinkError
-from oncelog.spark.internals import RunningQuery, check_spark, is_first_attempt, writer_field
+from oncelog.spark.internals import (
+    INTERRUPTED,
+    RunningQuery,
+    check_spark,
+    is_first_attempt,
+    wait_for_interrupt,
+    writer_field,
+)
 
 pytestmark = [
     pytest.mark.spark,
@@ -58,3 +66,18 @@ def test_threads_of_another_name_are_refused_before_a_batch(spark: Any, monkeypa
     monkeypatch.setattr("oncelog.spark.internals.THREAD_EXPRESSION", "'worker-3'")
     with pytest.raises(SinkError, match=r"no attempt of a stage in the names of its threads .*worker-3"):
         check_spark(spark)
+
+
+def test_a_batch_that_waits_for_the_stop_of_its_query_has_not_failed(spark: Any) -> None:
+    waiting, interrupted = threading.Event(), []
+
+    def wait(rows: Any, _: int) -> None:
+        waiting.set()
+        interrupted.append(wait_for_interrupt(rows.sparkSession, 100))
+        raise RuntimeError(INTERRUPTED)
+
+    query = spark.readStream.format("rate").load().writeStream.foreachBatch(wait).start()
+    assert waiting.wait(100)
+    query.stop()
+    assert interrupted == [True]
+    assert query.exception() is None
