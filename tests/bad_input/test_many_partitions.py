@@ -17,7 +17,14 @@ from oncelog.protocol.messages.delete_records import (
 )
 from oncelog.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from oncelog.protocol.messages.find_coordinator import FindCoordinatorRequest
 from oncelog.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from oncelog.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from oncelog.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from oncelog.testing import Broker
 from tests.bad_input.raw import RawClient, wait_until
 from tests.bad_input.requests import CREATE_TOPICS_VERSION, create_topic, create_topics
@@ -133,6 +140,31 @@ def test_records_of_many_partitions_are_deleted_with_one_checkpoint(world: World
     with world.fair():
         (answer,) = world.client.call(DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS), 2).topics
     assert {partition.error_code for partition in answer.partitions} == {0}
+
+
+def test_all_offsets_of_a_group_are_told_once(world: World) -> None:
+    """However often one request asks for them."""
+    partitions = 5000
+    world.create("large", partitions=partitions)
+    found = world.client.call(FindCoordinatorRequest(coordinator_keys=["g"]), 6).coordinators
+    assert found[0].error_code == 0
+    committed = [OffsetCommitRequestPartition(partition_index=index, committed_offset=7) for index in range(partitions)]
+    topics = [OffsetCommitRequestTopic(name="large", partitions=committed)]
+    answer = world.client.call(OffsetCommitRequest(group_id="g", topics=topics), 9)
+    assert {partition.error_code for partition in answer.topics[0].partitions} == {0}
+    groups = [OffsetFetchRequestGroup(group_id="g", topics=None) for _ in range(300)]
+    for request, version in (
+        (OffsetFetchRequest(groups=groups), 8),
+        (OffsetFetchRequest(groups=groups), 10),
+        (OffsetFetchRequest(group_id="g", topics=None), 7),
+    ):
+        with world.fair():
+            answer = world.client.call(request, version)
+        (told,) = answer.groups if version >= 8 else [answer]
+        (topic,) = told.topics
+        assert [(entry.partition_index, entry.committed_offset) for entry in topic.partitions] == [
+            (index, 7) for index in range(partitions)
+        ]
 
 
 def test_few_elements_that_are_much_work(world: World) -> None:

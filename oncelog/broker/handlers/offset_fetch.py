@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from oncelog.broker.coordinator.group.committed_offsets import CommittedOffset
 from oncelog.broker.coordinator.group.common import Committer
 from oncelog.broker.coordinator.group.offsets import FetchedOffset, FetchedTopic, TopicSelection
 from oncelog.broker.coordinator.run.group_host import settled
-from oncelog.protocol.chunks import along
+from oncelog.broker.requests.context import Pace, RequestContext
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -23,28 +23,44 @@ from oncelog.protocol.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from oncelog.broker.requests.context import RequestContext
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from oncelog.broker.base.now import Now
+    from oncelog.broker.coordinator.contract import Result
+    from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
+
+P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 
 GROUP_ERROR_FROM = 2
 BATCHED_FROM = 8
 TOPIC_IDS_FROM = 10
 _NO_OFFSET = CommittedOffset(-1)
 
-CHUNKS = (
-    along("groups.topics.partition_indexes", "groups.topics.partitions"),
-    along("topics.partition_indexes", "topics.partitions"),
-)
+PARTITIONS_AT_ONCE = 500
 
 
 async def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+    pace = Pace(context)
     if context.version >= BATCHED_FROM:
-        return OffsetFetchResponse(
-            groups=[await _fetch_group(group, request.require_stable, context) for group in request.groups]
-        )
-    selections = _selections(request)
+        groups = [await _fetch_group(group, request.require_stable, context, pace) for group in _asked_once(request)]
+        return OffsetFetchResponse(groups=groups)
+    response = OffsetFetchResponse()
     reader = Committer(request.group_id)
-    fetched = await _fetch(reader, selections, request.require_stable, context)
-    return OffsetFetchResponse(topics=[_topic(topic) for topic in fetched])
+    async for answered, is_more in _fetch(reader, _selections(request), request.require_stable, context, pace):
+        partitions = _partitions(OffsetFetchResponsePartition, answered)
+        if is_more:
+            response.topics[-1].partitions += partitions
+        else:
+            response.topics.append(OffsetFetchResponseTopic(name=answered.topic, partitions=partitions))
+    return response
+
+
+def _asked_once(request: OffsetFetchRequest) -> list[OffsetFetchRequestGroup]:
+    """A group may have very many offsets. However often a request asks for all of them, they are told once."""
+    asked: dict[tuple[str, int], OffsetFetchRequestGroup] = {}
+    for index, group in enumerate(request.groups):
+        asked.setdefault((group.group_id, -1 if group.topics is None else index), group)
+    return list(asked.values())
 
 
 def error_reply(request: OffsetFetchRequest, error: KafkaError, context: RequestContext) -> OffsetFetchResponse:
@@ -55,10 +71,18 @@ def error_reply(request: OffsetFetchRequest, error: KafkaError, context: Request
         return OffsetFetchResponse(error_code=error.code)
     return OffsetFetchResponse(
         topics=[
-            _topic(
-                FetchedTopic(
-                    topic.topic, [FetchedOffset(partition, None, error.code) for partition in topic.partitions]
-                )
+            OffsetFetchResponseTopic(
+                name=topic.topic,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=partition,
+                        committed_offset=-1,
+                        committed_leader_epoch=-1,
+                        metadata="",
+                        error_code=error.code,
+                    )
+                    for partition in topic.partitions
+                ],
             )
             for topic in _selections(request) or ()
         ]
@@ -72,18 +96,55 @@ def _selections(request: OffsetFetchRequest) -> list[TopicSelection] | None:
 
 
 async def _fetch(
-    reader: Committer, topics: Sequence[TopicSelection] | None, require_stable: bool, context: RequestContext
-) -> list[FetchedTopic]:
-    return await settled(
-        context.services.groups.run(
-            reader.group_id,
-            lambda coordinator, now: coordinator.fetch_offsets(reader, topics, now, require_stable=require_stable),
+    reader: Committer,
+    selections: Sequence[TopicSelection] | None,
+    require_stable: bool,
+    context: RequestContext,
+    pace: Pace,
+) -> AsyncIterator[tuple[FetchedTopic, bool]]:
+    """The offsets of a group in slices, each with whether it goes on with the topic of the last one."""
+    groups = context.services.groups
+    if selections is None:
+        selections = await settled(
+            groups.run(reader.group_id, lambda coordinator, _: coordinator.committed_partitions(reader.group_id))
         )
-    )
+    for slice_, is_more in _slices(selections):
+        fetched = await settled(
+            groups.run(
+                reader.group_id,
+                partial(_fetch_slice, reader=reader, selections=slice_, require_stable=require_stable),
+            )
+        )
+        for topic in fetched:
+            yield topic, is_more
+        if pace.is_over:
+            await pace.rest()
+
+
+def _fetch_slice(
+    coordinator: GroupCoordinator,
+    now: Now,
+    *,
+    reader: Committer,
+    selections: Sequence[TopicSelection],
+    require_stable: bool,
+) -> Result[list[FetchedTopic]]:
+    return coordinator.fetch_offsets(reader, selections, now, require_stable=require_stable)
+
+
+def _slices(selections: Sequence[TopicSelection]) -> Iterator[tuple[Sequence[TopicSelection], bool]]:
+    """At least one, since the coordinator has to say whether the group may be asked."""
+    if sum(1 + len(selection.partitions) for selection in selections) <= PARTITIONS_AT_ONCE:
+        yield selections, False
+        return
+    for selection in selections:
+        for start in range(0, max(1, len(selection.partitions)), PARTITIONS_AT_ONCE):
+            partitions = selection.partitions[start : start + PARTITIONS_AT_ONCE]
+            yield (selection._replace(partitions=partitions),), start > 0
 
 
 async def _fetch_group(
-    group: OffsetFetchRequestGroup, require_stable: bool, context: RequestContext
+    group: OffsetFetchRequestGroup, require_stable: bool, context: RequestContext, pace: Pace
 ) -> OffsetFetchResponseGroup:
     reader = Committer(group.group_id, group.member_epoch, group.member_id or "")
     by_id = context.version >= TOPIC_IDS_FROM
@@ -99,20 +160,26 @@ async def _fetch_group(
                 unknown = [
                     FetchedOffset(partition, None, ErrorCode.UNKNOWN_TOPIC_ID) for partition in topic.partition_indexes
                 ]
-                absent.append(_group_topic("", topic.topic_id, unknown))
+                partitions = _partitions(OffsetFetchResponsePartitions, FetchedTopic("", unknown))
+                absent.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions))
             else:
                 name = found.name if found else topic.name
                 selections.append(TopicSelection(name, topic.partition_indexes, topic.topic_id))
+            if pace.is_over:
+                await pace.rest()
     try:
-        fetched = await _fetch(reader, selections, require_stable, context)
+        async for answered, is_more in _fetch(reader, selections, require_stable, context, pace):
+            named = image.topic(answered.topic) if by_id else None
+            if by_id and named is None:
+                continue
+            partitions = _partitions(OffsetFetchResponsePartitions, answered)
+            if is_more:
+                response.topics[-1].partitions += partitions
+            else:
+                name, topic_id = ("", named.id) if named else (answered.topic, bytes(16))
+                response.topics.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions))
     except KafkaError as error:
         return _failed(group, error)
-    for answered in fetched:
-        named = image.topic(answered.topic) if by_id else None
-        if named is not None:
-            response.topics.append(_group_topic("", named.id, answered.offsets))
-        elif not by_id:
-            response.topics.append(_group_topic(answered.topic, bytes(16), answered.offsets))
     # As in Kafka, topics that do not exist come last.
     response.topics += absent
     return response
@@ -122,33 +189,14 @@ def _failed(group: OffsetFetchRequestGroup, error: KafkaError) -> OffsetFetchRes
     return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
 
 
-def _topic(topic: FetchedTopic) -> OffsetFetchResponseTopic:
-    partitions = []
-    for partition, committed, code in topic.offsets:
-        offset = committed or _NO_OFFSET
-        partitions.append(
-            OffsetFetchResponsePartition(
-                partition_index=partition,
-                committed_offset=offset.offset,
-                committed_leader_epoch=offset.leader_epoch,
-                metadata=offset.metadata,
-                error_code=code,
-            )
+def _partitions(answer: type[P], topic: FetchedTopic) -> list[P]:
+    return [
+        answer(
+            partition_index=partition,
+            committed_offset=(committed or _NO_OFFSET).offset,
+            committed_leader_epoch=(committed or _NO_OFFSET).leader_epoch,
+            metadata=(committed or _NO_OFFSET).metadata,
+            error_code=code,
         )
-    return OffsetFetchResponseTopic(name=topic.topic, partitions=partitions)
-
-
-def _group_topic(name: str, topic_id: bytes, offsets: Sequence[FetchedOffset]) -> OffsetFetchResponseTopics:
-    partitions = []
-    for partition, committed, code in offsets:
-        offset = committed or _NO_OFFSET
-        partitions.append(
-            OffsetFetchResponsePartitions(
-                partition_index=partition,
-                committed_offset=offset.offset,
-                committed_leader_epoch=offset.leader_epoch,
-                metadata=offset.metadata,
-                error_code=code,
-            )
-        )
-    return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions)
+        for partition, committed, code in topic.offsets
+    ]

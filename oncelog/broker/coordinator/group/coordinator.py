@@ -195,6 +195,10 @@ class GroupCoordinator:
     ) -> Result[list[FetchedTopic]]:
         return self._effects(now).result(self._offsets.fetch(reader, topics, require_stable=require_stable))
 
+    def committed_partitions(self, group_id: str) -> Result[list[TopicSelection]]:
+        """Those that have an offset, to be fetched in slices."""
+        return Result(self._offsets.committed_partitions(group_id))
+
     def delete_offsets(self, group_id: str, partitions: Sequence[tuple[str, int]], now: Now) -> Result[list[ErrorCode]]:
         """One code for each partition, in their order (KIP-496)."""
         _check_name(group_id)

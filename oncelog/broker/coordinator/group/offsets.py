@@ -121,8 +121,7 @@ class Offsets:
         if group is not None:
             group.check_offset_fetch(reader.member_id, reader.generation)
         if topics is None:
-            stored = self._store.of_group(reader.group_id)
-            topics = [TopicSelection(topic, list(partitions)) for topic, partitions in stored.items()]
+            topics = self.committed_partitions(reader.group_id)
         return [
             FetchedTopic(
                 selection.topic,
@@ -133,6 +132,10 @@ class Offsets:
             )
             for selection in topics
         ]
+
+    def committed_partitions(self, group_id: str) -> list[TopicSelection]:
+        stored = self._store.of_group(group_id)
+        return [TopicSelection(topic, list(partitions)) for topic, partitions in stored.items()]
 
     def _fetched(self, group_id: str, selection: TopicSelection, partition: int, require_stable: bool) -> FetchedOffset:
         topic = selection.topic
