@@ -99,6 +99,11 @@ class BlockEncoder:
         for where, block in self._open.items():
             yield self._finish(where, block)
 
+    @property
+    def partitions(self) -> frozenset[tuple[str, int]]:
+        """Those that have got rows."""
+        return frozenset(self._block_counts)
+
     def _split_by_topic(self, batch: Any) -> Iterator[tuple[str, Any]]:
         if self._plan.options.topic is not None:
             yield self._plan.options.topic, batch

@@ -34,6 +34,7 @@ from oncelog.spark.errors import OutcomeUnknown, Repeat, SinkError
 from oncelog.spark.internals import QUERY_ID_PROPERTY
 from oncelog.spark.marker import Marker, newest_marker
 from oncelog.spark.options import SinkOptions, parse_options
+from oncelog.spark.progress import output_offsets, output_places
 from oncelog.spark.query import DEFERRED_PROGRESS
 from oncelog.spark.topics import describe_topic
 from oncelog.spark.transaction import CommittedOffset, Transactions
@@ -107,6 +108,7 @@ class DriverTransaction:
         self._options = options
         self._marker = marker
         self._transactions = Transactions(cluster, options)
+        self._committed: dict[TopicPartition, CommittedOffset] = {}
 
     def write(self, blocks: list[EncodedBlock]) -> None:
         identity = self._transactions.fence()
@@ -125,8 +127,8 @@ class DriverTransaction:
             raise
 
     def _newest(self) -> Marker | None:
-        committed = self._transactions.committed()
-        return newest_marker((each.metadata for each in committed.values()), self._marker.query)
+        self._committed = self._transactions.committed()
+        return newest_marker((each.metadata for each in self._committed.values()), self._marker.query)
 
     def _is_committed(self) -> bool:
         newest, marker = self._newest(), self._marker
@@ -149,11 +151,19 @@ class DriverTransaction:
     def _write(self, identity: ProducerIdentity, blocks: list[EncodedBlock]) -> None:
         touched: list[TopicPartition] = sorted({(block.topic, block.partition) for block in blocks})
         self._transactions.add_partitions(touched)
-        writer = BlockWriter(WritePlan(self._options, identity, {}), self._cluster)
+        writer = BlockWriter(WritePlan(self._options, identity, {}, frozenset(touched)), self._cluster)
         for block in blocks:
             writer.write(block.topic, block.partition, block.records, block.batch)
         writer.flush()
-        self._transactions.commit_offsets({touched[0]: CommittedOffset(self._marker.batch, self._marker.encode())})
+        # Behind the records of a partition comes the mark of the transaction's end.
+        ends = {where: written.end_offset + 1 for where, written in writer.written.items()}
+        places = output_places(self._committed, {})
+        here = self._cluster.existing(list(places), self._options.delivery_timeout_ms)
+        offsets = output_offsets(ends, {where: places[where] for where in here})
+        metadata = self._marker.encode()
+        self._transactions.commit_offsets(
+            {where: CommittedOffset(offset, metadata) for where, offset in offsets.items()}, optional=offsets
+        )
         self._transactions.commit()
 
 

@@ -8,6 +8,7 @@
 | the attempt of a stage that a task belongs to | the name of the executor's thread; TaskContext lacks it |
 | that a batch was stopped, and did not fail | the text of the exception of a foreachBatch function |
 | source and trigger of a query before it starts | private fields of the JVM's DataStreamWriter |
+| a shuffle that can be run before what follows it | the RDD of a plan; without it, the rows are cached |
 
 Nothing else in this project reaches into Spark. What a version lacks is a SinkError that names both.
 """
@@ -146,6 +147,39 @@ def wait_for_interrupt(spark: Any, seconds_max: float) -> bool:
     except Py4JJavaError:
         return True
     return False
+
+
+def run_shuffle(frame: Any) -> Any | None:
+    """Runs a DataFrame up to its last shuffle, and gives one that goes on from there, or None if Spark has no such way.
+
+    Spark would run both parts as one job, without a moment for the driver in between.
+    """
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.sql import DataFrame
+
+    session = frame.sparkSession
+    try:
+        execution = frame._jdf.queryExecution()
+        plan = execution.toRdd()
+        # Adaptive execution has run the shuffles by now. A DataFrame without rows can have no partition to run.
+        if _class_name(execution.executedPlan()) != "AdaptiveSparkPlanExec":
+            for shuffle in _shuffles(plan):
+                if shuffle.rdd().getNumPartitions():
+                    session.sparkContext._jsc.sc().submitMapStage(shuffle).get()
+        return DataFrame(session._jsparkSession.internalCreateDataFrame(plan, frame._jdf.schema(), False), session)
+    except Py4JJavaError:
+        raise
+    except (Py4JError, AttributeError):
+        return None
+
+
+def _shuffles(rdd: Any) -> list[Any]:
+    """The nearest shuffles that a plan's RDD depends on."""
+    found: list[Any] = []
+    for dependency in _items(rdd.dependencies()):
+        is_shuffle = _class_name(dependency) == "ShuffleDependency"
+        found += [dependency] if is_shuffle else _shuffles(dependency.rdd())
+    return found
 
 
 def writer_field(writer: Any, name: str) -> Any:

@@ -15,7 +15,6 @@ driver or in the one that replaces it, and nobody with an older epoch can write 
 from __future__ import annotations
 
 import logging
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,17 +23,19 @@ from oncelog.client.errors import ClientError, UnknownTopic
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.batch import SEQUENCE_MASK
-from oncelog.spark.blocks import BLOCK_SCHEMA, EncodePlan
+from oncelog.spark.blocks import EncodePlan
 from oncelog.spark.claims import Claims, SinkName
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.columns import check_columns
 from oncelog.spark.errors import OutcomeUnknown, Repeat, SinkError
+from oncelog.spark.gathering import Gathered, collect, gather
 from oncelog.spark.internals import THREAD_EXPRESSION, check_spark
 from oncelog.spark.marker import Marker, newest_marker
 from oncelog.spark.options import SinkOptions, parse_options
 from oncelog.spark.partitions import lane_keys
+from oncelog.spark.progress import output_offsets, output_places
 from oncelog.spark.query import DEFERRED_PROGRESS, QueryState, has_deferred_progress, is_running, read_query
-from oncelog.spark.tasks import encode_task, write_task
+from oncelog.spark.tasks import Touched, new_touched, write_task
 from oncelog.spark.topics import TopicPlan, describe_topic
 from oncelog.spark.transaction import CommittedOffset, Transactions
 from oncelog.spark.writing import (
@@ -51,11 +52,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ADDED_UNSEEN_MAX = 32
-"""Up to so many partitions join the transaction without being asked whether they get a row."""
-
 ARROW_BATCH_SIZE_BYTES = 2 * 1024 * 1024
-_BAD_ROW = re.compile(r"BadRow: (.*)")
 
 _claims = Claims()
 
@@ -94,10 +91,12 @@ class ExactlyOnceSink:
         self._cluster = SinkCluster.open(options)
         self.last_report: BatchReport | None = None
         self._transactions: Transactions | None = None
+        self._committed: dict[TopicPartition, CommittedOffset] = {}
         self._newest: Marker | None = None
         self._fence_due = True
         self._adopted = False
         self._prepared_run = ""
+        self._touched: Touched | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         columns = check_columns(batch.schema, self.options.topic)
@@ -139,8 +138,8 @@ class ExactlyOnceSink:
         if self._transactions is None:
             self._transactions = Transactions(self._cluster, self.options)
         self._transactions.fence()
-        committed = self._transactions.committed()
-        self._newest = newest_marker((each.metadata for each in committed.values()), query.query_id)
+        self._committed = self._transactions.committed()
+        self._newest = newest_marker((each.metadata for each in self._committed.values()), query.query_id)
         self._fence_due = False
         return self._transactions
 
@@ -227,47 +226,44 @@ class ExactlyOnceSink:
         topics = self._topics()
         lane_count = self._lane_count(rows, topics)
         plan = EncodePlan(self.options, topics, lane_keys(lane_count))
-        blocks = rows.mapInArrow(partial(encode_task, plan), BLOCK_SCHEMA)
-        every = [(topic, each) for topic, known in topics.items() for each in range(known.partition_count)]
-        if topics and len(every) <= ADDED_UNSEEN_MAX:
-            results = self._write_blocks(blocks, every, lane_count, transactions)
-        else:
-            blocks = blocks.persist()
-            try:
-                seen = _collect(blocks.select("topic", "partition").distinct())
-                touched = sorted((row["topic"], row["partition"]) for row in seen)
-                results = self._write_blocks(blocks, touched, lane_count, transactions)
-            finally:
-                blocks.unpersist()
-        written = {(each.topic, each.partition): each.records for each in results}
-        offsets = self._offsets(batch_id, query, written)
-        if offsets:
-            transactions.commit_offsets(offsets)
-        if offsets or written:
-            self._fence_due = not transactions.commit()
-        self._newest = Marker(query.query_id, batch_id, query.plan)
-        for where, records in written.items():
+        with gather(rows, plan, self._touched_by(rows)) as gathered:
+            results = self._write_blocks(gathered, transactions)
+        self._commit(batch_id, query, results, transactions)
+        for each in results:
+            where = (each.topic, each.partition)
             before = transactions.next_sequences.get(where, 0)
-            transactions.next_sequences[where] = (before + records) & SEQUENCE_MASK
+            transactions.next_sequences[where] = (before + each.records) & SEQUENCE_MASK
         return results
 
-    def _write_blocks(
-        self, blocks: DataFrame, partitions: list[TopicPartition], lane_count: int, transactions: Transactions
-    ) -> list[WriteResult]:
+    def _commit(self, batch_id: int, query: QueryState, results: list[WriteResult], transactions: Transactions) -> None:
+        marker = Marker(query.query_id, batch_id, query.plan)
+        sources, outputs = self._progress(query, results)
+        offsets = {where: CommittedOffset(offset, marker.encode()) for where, offset in (sources | outputs).items()}
+        if offsets:
+            transactions.commit_offsets(offsets, optional=outputs)
+        if offsets or results:
+            self._fence_due = not transactions.commit()
+        self._newest = marker
+        self._committed |= offsets
+
+    def _write_blocks(self, gathered: Gathered, transactions: Transactions) -> list[WriteResult]:
         from pyspark.sql.functions import expr
 
-        if not partitions:
+        if not gathered.partitions:
             return []
         assert transactions.identity is not None
-        transactions.add_partitions(partitions)
-        plan = WritePlan(self.options, transactions.identity, dict(transactions.next_sequences))
-        gathered = (
-            blocks.repartition(lane_count, "lane")
-            .sortWithinPartitions("topic", "partition", "task", "block")
-            .withColumn(ATTEMPT_COLUMN, expr(THREAD_EXPRESSION))
-        )
-        rows = _collect(gathered.mapInArrow(partial(write_task, plan), RESULT_SCHEMA))
+        transactions.add_partitions(sorted(gathered.partitions))
+        sequences = dict(transactions.next_sequences)
+        plan = WritePlan(self.options, transactions.identity, sequences, gathered.partitions)
+        marked = gathered.blocks.withColumn(ATTEMPT_COLUMN, expr(THREAD_EXPRESSION))
+        rows = collect(marked.mapInArrow(partial(write_task, plan), RESULT_SCHEMA))
         return check_results([WriteResult(*row) for row in rows])
+
+    def _touched_by(self, rows: DataFrame) -> Touched:
+        """One accumulator for all batches: PySpark keeps each that was ever made."""
+        if self._touched is None:
+            self._touched = new_touched(rows.sparkSession.sparkContext)
+        return self._touched
 
     def _topics(self) -> dict[str, TopicPlan]:
         if self.options.topic is None:
@@ -281,21 +277,21 @@ class ExactlyOnceSink:
         partition_count = sum(topic.partition_count for topic in topics.values())
         return min(partition_count, parallelism) if topics else parallelism
 
-    def _offsets(
-        self, batch_id: int, query: QueryState, written: dict[TopicPartition, int]
-    ) -> dict[TopicPartition, CommittedOffset]:
-        """The source's offsets with the batch's marker; without a Kafka source in this cluster, the marker alone.
-
-        An offset has to be some partition's, so the marker alone stands at one of the output, where its offset
-        counts batches.
-        """
-        metadata = Marker(query.query_id, batch_id, query.plan).encode()
-        here = self._cluster.existing(query.source_offsets, self.options.delivery_timeout_ms)
-        if here:
-            return {where: CommittedOffset(query.source_offsets[where], metadata) for where in here}
-        if self.options.topic is not None:
-            return {(self.options.topic, 0): CommittedOffset(batch_id, metadata)}
-        return {min(written): CommittedOffset(batch_id, metadata)} if written else {}
+    def _progress(
+        self, query: QueryState, results: list[WriteResult]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """The offsets at which the batch's marker is kept: of the sources and of the outputs."""
+        # A written partition ends one later than its records do, behind the mark of the transaction's end.
+        ends = {(each.topic, each.partition): each.end_offset + 1 for each in results}
+        ends = {where: end for where, end in ends.items() if where not in query.source_offsets}
+        places = output_places(self._committed, query.source_offsets)
+        if self.options.topic is not None and not (ends or places or query.source_offsets):
+            places[self.options.topic, 0] = 0
+        asked = [*query.source_offsets, *(where for where in places if where not in ends)]
+        here = {*self._cluster.existing(asked, self.options.delivery_timeout_ms), *ends}
+        sources = {where: offset for where, offset in query.source_offsets.items() if where in here}
+        places = {where: offset for where, offset in places.items() if where in here}
+        return sources, output_offsets(ends, places)
 
     def _report(self, batch_id: int, results: list[WriteResult], runs: int, *, skipped: bool) -> BatchReport:
         assert self._transactions is not None
@@ -334,14 +330,3 @@ def prepare_session(spark: Any) -> None:
     # Blocks are large rows: without a limit in bytes, thousands of them would be put into one Arrow batch. A small
     # one lets Spark convert the next while the last is on its way to the broker.
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", ARROW_BATCH_SIZE_BYTES)
-
-
-def _collect(frame: DataFrame) -> list[Any]:
-    """Runs a job; a row that cannot be written comes back as one line."""
-    try:
-        return list(frame.collect())
-    except Exception as error:
-        found = _BAD_ROW.search(str(error))
-        if found is None:
-            raise
-        raise SinkError(found[1]) from None

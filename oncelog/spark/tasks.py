@@ -6,19 +6,47 @@ import contextlib
 import sys
 import zipimport
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from oncelog.client.cluster import TopicPartition
 from oncelog.spark.blocks import BlockEncoder, EncodePlan
 from oncelog.spark.writing import WritePlan, write_blocks
 
+if TYPE_CHECKING:
+    from pyspark import Accumulator, SparkContext
 
-def encode_task(plan: EncodePlan, batches: Iterator[Any]) -> Iterator[Any]:
+
+Touched: TypeAlias = "Accumulator[frozenset[TopicPartition]]"
+"""The output partitions that got rows, as a Spark accumulator."""
+
+
+class _Union:
+    """Spark's AccumulatorParam for sets."""
+
+    def zero(self, value: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
+        return frozenset()
+
+    def addInPlace(
+        self, value1: frozenset[TopicPartition], value2: frozenset[TopicPartition]
+    ) -> frozenset[TopicPartition]:
+        return value1 | value2
+
+
+def new_touched(context: SparkContext) -> Touched:
+    empty: frozenset[TopicPartition] = frozenset()
+    return context.accumulator(empty, _Union())
+
+
+def encode_task(plan: EncodePlan, touched: Touched | None, batches: Iterator[Any]) -> Iterator[Any]:
     from pyspark import TaskContext
 
     context = TaskContext.get()
     assert context is not None, "this runs in a task"
     with quick_next_task():
-        yield from BlockEncoder(plan, context.partitionId()).encode(batches)
+        encoder = BlockEncoder(plan, context.partitionId())
+        yield from encoder.encode(batches)
+        if touched is not None:
+            touched.add(encoder.partitions)
 
 
 def write_task(plan: WritePlan, batches: Iterator[Any]) -> Iterator[Any]:

@@ -9,7 +9,8 @@ again may arrive once more, and in this generation of the protocol a late EndTxn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from oncelog.client.cluster import RETRIABLE, Backoff, TopicPartition
@@ -130,8 +131,14 @@ class Transactions:
         self._in_transaction(request, AddPartitionsToTxnResponse, _added_codes)
         self._open = True
 
-    def commit_offsets(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Makes the offsets part of the transaction."""
+    def commit_offsets(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], optional: Collection[TopicPartition] = ()
+    ) -> None:
+        """Makes the offsets part of the transaction.
+
+        Kafka asks for the right to read a topic before it takes an offset there. The `optional` ones may be without,
+        as long as any of all the offsets is taken.
+        """
         identity = self._identity()
         request = AddOffsetsToTxnRequest(
             transactional_id=self._options.transactional_id,
@@ -155,7 +162,8 @@ class Transactions:
             producer_epoch=identity.epoch,
             topics=[TxnOffsetCommitRequestTopic(name=t, partitions=p) for t, p in by_topic.items()],
         )
-        self._in_transaction(commit, TxnOffsetCommitResponse, _offset_codes, where=GROUP)
+        codes = partial(_offset_codes, optional)
+        self._in_transaction(commit, TxnOffsetCommitResponse, codes, where=GROUP)
 
     def commit(self) -> bool:
         """Commits. False says that an answer of the transaction was lost, so that a new epoch is due before going on.
@@ -286,8 +294,15 @@ def _added_codes(answer: AddPartitionsToTxnResponse) -> list[int]:
     return sorted(found, key=lambda code: code == ErrorCode.OPERATION_NOT_ATTEMPTED)
 
 
-def _offset_codes(answer: TxnOffsetCommitResponse) -> list[int]:
-    return [partition.error_code for topic in answer.topics for partition in topic.partitions]
+def _offset_codes(optional: Collection[TopicPartition], answer: TxnOffsetCommitResponse) -> list[int]:
+    refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    codes = [
+        partition.error_code
+        for topic in answer.topics
+        for partition in topic.partitions
+        if partition.error_code != refused or (topic.name, partition.partition_index) not in optional
+    ]
+    return codes or [refused]
 
 
 def _fetched_codes(answer: OffsetFetchResponse) -> list[int]:

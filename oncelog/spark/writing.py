@@ -26,6 +26,7 @@ from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.produce import (
     PartitionProduceData,
+    PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
@@ -37,6 +38,7 @@ from oncelog.spark.options import SinkOptions
 
 ACKS_ALL = -1
 UNDER_WAY_MAX = 4
+REQUEST_SIZE_BYTES_MAX = 2 * 1024 * 1024
 
 WRITTEN = "written"
 REPEATED = "repeated"
@@ -44,7 +46,9 @@ REFUSED = "refused"
 FAILED = "failed"
 """`refused` may go away under a new epoch, `failed` would fail again."""
 
-RESULT_SCHEMA = "status string, detail string, topic string, partition int, records long, size_bytes long"
+RESULT_SCHEMA = (
+    "status string, detail string, topic string, partition int, records long, size_bytes long, end_offset long"
+)
 ATTEMPT_COLUMN = "attempt"
 _ARROW_SCHEMA = pa.schema(
     [
@@ -54,6 +58,7 @@ _ARROW_SCHEMA = pa.schema(
         ("partition", pa.int32()),
         ("records", pa.int64()),
         ("size_bytes", pa.int64()),
+        ("end_offset", pa.int64()),
     ]
 )
 
@@ -80,6 +85,8 @@ class WritePlan(NamedTuple):
     options: SinkOptions
     identity: ProducerIdentity
     next_sequences: Mapping[TopicPartition, int]
+    partitions: frozenset[TopicPartition]
+    """Those that are in the transaction; brokers before Kafka 3.6 would write to others outside of it."""
 
 
 class WriteResult(NamedTuple):
@@ -89,6 +96,16 @@ class WriteResult(NamedTuple):
     partition: int = -1
     records: int = 0
     size_bytes: int = 0
+    end_offset: int = -1
+    """The offset behind the last record; -1 if the broker did not tell it."""
+
+
+class Written(NamedTuple):
+    """What has been written to a partition."""
+
+    records: int = 0
+    size_bytes: int = 0
+    end_offset: int = -1
 
 
 class _Block(NamedTuple):
@@ -98,24 +115,31 @@ class _Block(NamedTuple):
 
 
 class BlockWriter:
-    """Writes blocks of several partitions, one after the other, each at most once."""
+    """Writes blocks, each at most once; those of one partition in the order in which they come."""
 
     def __init__(self, plan: WritePlan, cluster: SinkCluster) -> None:
         self._plan = plan
         self._cluster = cluster
         self._sequences: dict[TopicPartition, int] = dict(plan.next_sequences)
-        self._under_way: deque[tuple[_Block, Pending[ProduceResponse] | None]] = deque()
-        self.written: dict[TopicPartition, tuple[int, int]] = {}
+        self._gathered: dict[TopicPartition, _Block] = {}
+        self._under_way: deque[tuple[list[_Block], Pending[ProduceResponse] | None]] = deque()
+        self.written: dict[TopicPartition, Written] = {}
 
     def write(self, topic: str, partition: int, records: int, batch: Any) -> None:
-        """Sends a block and returns, unless enough others are under way; raises what cannot be mended."""
+        """Returns before the block is written, or even sent; raises what cannot be mended.
+
+        Blocks of several partitions share a request, so that a broker can make them durable together.
+        """
         where = (topic, partition)
-        block = _Block(where, records, self._sign(where, records, batch))
-        self._under_way.append((block, self._begin(block)))
-        if len(self._under_way) >= UNDER_WAY_MAX:
-            self._settle_oldest()
+        if where not in self._plan.partitions:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, f"{topic}-{partition} had no rows when the batch was encoded")
+        size_bytes = sum(len(block.batch) for block in self._gathered.values()) + len(batch)
+        if where in self._gathered or size_bytes > REQUEST_SIZE_BYTES_MAX:
+            self._send_gathered()
+        self._gathered[where] = _Block(where, records, self._sign(where, records, batch))
 
     def flush(self) -> None:
+        self._send_gathered()
         while self._under_way:
             self._settle_oldest()
 
@@ -128,54 +152,68 @@ class BlockWriter:
         _CRC.pack_into(signed, CRC_POSITION, compute_crc(memoryview(signed)))
         return signed
 
-    def _begin(self, block: _Block) -> Pending[ProduceResponse] | None:
-        """None says that it could not be sent, which is settled when its turn comes; no later block overtakes it."""
+    def _send_gathered(self) -> None:
+        blocks = list(self._gathered.values())
+        self._gathered.clear()
+        for some in self._by_leader(blocks):
+            self._under_way.append((some, self._begin(some)))
+            if len(self._under_way) >= UNDER_WAY_MAX:
+                self._settle_oldest()
+
+    def _by_leader(self, blocks: list[_Block]) -> list[list[_Block]]:
+        found: dict[int, list[_Block]] = {}
+        try:
+            for block in blocks:
+                found.setdefault(self._cluster.leader_id(*block.where), []).append(block)
+        except (ClientError, KafkaError) as error:
+            if not self._cluster.may_pass(error):
+                raise
+            # Not to be sent now. Settling sends them one by one.
+            return [blocks]
+        return list(found.values())
+
+    def _begin(self, blocks: list[_Block]) -> Pending[ProduceResponse] | None:
+        """None says that they could not be sent, which is settled when their turn comes; no later ones overtake."""
         if self._under_way and self._under_way[-1][1] is None:
             return None
         try:
-            return self._send(block)
+            return self._send(blocks)
         except (ClientError, KafkaError) as error:
             if not self._cluster.may_pass(error):
                 raise
             return None
 
-    def _send(self, block: _Block) -> Pending[ProduceResponse]:
-        topic, partition = block.where
-        leader_id = self._cluster.leader_id(topic, partition)
-        data = PartitionProduceData(index=partition, records=block.batch)
+    def _send(self, blocks: list[_Block]) -> Pending[ProduceResponse]:
+        """Sends blocks of partitions that one broker leads."""
+        leader_ids = {self._cluster.leader_id(*block.where) for block in blocks}
+        if len(leader_ids) > 1:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partitions have several leaders")
+        topics: dict[str, list[PartitionProduceData]] = {}
+        for block in blocks:
+            topic, partition = block.where
+            topics.setdefault(topic, []).append(PartitionProduceData(index=partition, records=block.batch))
         request = ProduceRequest(
             transactional_id=self._plan.options.transactional_id,
             acks=ACKS_ALL,
             timeout_ms=self._cluster.timeout_ms,
-            topic_data=[TopicProduceData(name=topic, partition_data=[data])],
+            topic_data=[TopicProduceData(name=topic, partition_data=data) for topic, data in topics.items()],
         )
-        return self._cluster.connection(leader_id).begin(request, ProduceResponse)
+        return self._cluster.connection(leader_ids.pop()).begin(request, ProduceResponse)
 
     def _settle_oldest(self) -> None:
-        block, pending = self._under_way[0]
-        if pending is not None and self._succeeded(block, pending):
-            self._under_way.popleft()
+        blocks, pending = self._under_way.popleft()
+        left = blocks if pending is None else self._take(blocks, pending)
+        if not left:
             return
-        unsettled = [block for block, _ in self._under_way]
-        for _, later in list(self._under_way)[1:]:
-            self._drain(later)
+        later = list(self._under_way)
         self._under_way.clear()
-        for each in unsettled:
-            self._send_again(each)
-
-    def _succeeded(self, block: _Block, pending: Pending[ProduceResponse]) -> bool:
-        """False for a failure that may pass."""
-        try:
-            self._take(block, pending.wait())
-        except (ClientError, KafkaError) as error:
-            if not self._cluster.may_pass(error):
-                raise
-            self._cluster.forget(block.where[0])
-            return False
-        return True
+        for _, each in later:
+            self._drain(each)
+        for block in (*left, *(block for some, _ in later for block in some)):
+            self._send_again(block)
 
     def _drain(self, pending: Pending[ProduceResponse] | None) -> None:
-        """Reads an answer that no longer matters: its block is sent again whatever it says."""
+        """Reads an answer that no longer matters: its blocks are sent again whatever it says."""
         if pending is not None:
             try:
                 pending.wait()
@@ -187,21 +225,55 @@ class BlockWriter:
         backoff = Backoff(self._plan.options.delivery_timeout_ms)
         while True:
             try:
-                return self._take(block, self._send(block).wait())
+                return self._note(block, self._send([block]).wait())
             except (ClientError, KafkaError) as error:
                 if not self._cluster.may_pass(error) or not backoff.wait():
                     raise
                 self._cluster.forget(block.where[0])
 
-    def _take(self, block: _Block, answer: ProduceResponse) -> None:
-        found = answer.responses[0].partition_responses[0]
+    def _take(self, blocks: list[_Block], pending: Pending[ProduceResponse]) -> list[_Block]:
+        """Gives the blocks that were refused for a reason that may pass."""
+        try:
+            answer = pending.wait()
+        except ClientError as error:
+            self._check_passing(error, blocks)
+            return blocks
+        left: list[_Block] = []
+        for block in blocks:
+            try:
+                self._note(block, answer)
+            except KafkaError as error:
+                self._check_passing(error, [block])
+                left.append(block)
+        return left
+
+    def _check_passing(self, error: ClientError | KafkaError, blocks: list[_Block]) -> None:
+        if not self._cluster.may_pass(error):
+            raise error
+        for block in blocks:
+            self._cluster.forget(block.where[0])
+
+    def _note(self, block: _Block, answer: ProduceResponse) -> None:
+        """Counts the block as written, or raises what the broker says about it."""
+        found = _response_to(block.where, answer)
         code = known_code(found.error_code)
         if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             reasons = [found.error_message, *(each.batch_index_error_message for each in found.record_errors)]
             reason = next(filter(None, reasons), code.name)
             raise KafkaError(code, f"{block.where[0]}-{block.where[1]}: {reason}")
-        records, size_bytes = self.written.get(block.where, (0, 0))
-        self.written[block.where] = (records + block.records, size_bytes + len(block.batch))
+        before = self.written.get(block.where, Written())
+        end_offset = found.base_offset + block.records if found.base_offset >= 0 else -1
+        self.written[block.where] = Written(
+            before.records + block.records, before.size_bytes + len(block.batch), max(before.end_offset, end_offset)
+        )
+
+
+def _response_to(where: TopicPartition, answer: ProduceResponse) -> PartitionProduceResponse:
+    for topic in answer.responses:
+        for partition in topic.partition_responses:
+            if (topic.name, partition.index) == where:
+                return partition
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker did not answer for {where[0]}-{where[1]}")
 
 
 def write_blocks(plan: WritePlan, attempt_number: int, batches: Iterator[Any]) -> Iterator[Any]:
@@ -220,8 +292,8 @@ def write_blocks(plan: WritePlan, attempt_number: int, batches: Iterator[Any]) -
             else:
                 writer.flush()
                 results = [
-                    WriteResult(WRITTEN, "", topic, partition, records, size_bytes)
-                    for (topic, partition), (records, size_bytes) in writer.written.items()
+                    WriteResult(WRITTEN, "", topic, partition, *written)
+                    for (topic, partition), written in writer.written.items()
                 ]
     except KafkaError as error:
         results = [WriteResult(REFUSED if error.code in _NEW_EPOCH_HELPS else FAILED, str(error))]

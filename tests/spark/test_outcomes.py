@@ -222,16 +222,20 @@ def test_a_task_writes_in_its_first_attempt_only(
     options = SinkOptions(servers, f"task-{topic}", topic, group_id=f"task-{topic}")
     table = pa.RecordBatch.from_arrays([pa.array([b"x"])], names=["value"])
     (block,) = BlockEncoder(EncodePlan(options, {topic: TopicPlan(1)}, [0]), 0).encode(iter([table]))
+    here = frozenset({(topic, 0)})
     with SinkCluster.open(options) as cluster:
         transactions = Transactions(cluster, options)
         identity = transactions.fence()
-        transactions.add_partitions([(topic, 0)])
+        transactions.add_partitions(here)
         batch = block.append_column(ATTEMPT_COLUMN, pa.array([f"Thread[Executor {thread} (TID 4),5,main]"]))
-        (result,) = write_blocks(WritePlan(options, identity, {}), attempt, iter([batch]))
+        (result,) = write_blocks(WritePlan(options, identity, {}, here), attempt, iter([batch]))
         assert result.column("status").to_pylist() == [status]
+        # Before Kafka 3.6, brokers would take what is not in the transaction, and no commit would make it visible.
+        (outside,) = write_blocks(WritePlan(options, identity, {}, frozenset()), 0, iter([_first(block)]))
+        assert outside.column("status").to_pylist() == ["refused"]
         # What a lost attempt still has under way is refused once the driver has a new epoch.
         transactions.fence()
-        (late,) = write_blocks(WritePlan(options, identity, {(topic, 0): 1}), 0, iter([_first(block)]))
+        (late,) = write_blocks(WritePlan(options, identity, {(topic, 0): 1}, here), 0, iter([_first(block)]))
         assert late.column("status").to_pylist() == ["refused"]
     assert values(servers, topic) == []
     assert len(values(servers, topic, Isolation.READ_UNCOMMITTED)) == (status == "written")

@@ -9,7 +9,7 @@ import pytest
 
 from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
-from oncelog.client.offsets import Isolation
+from oncelog.client.offsets import LATEST, Isolation, list_offsets
 from oncelog.pipeline.evidence import read_topic
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.spark.blocks import BlockEncoder, EncodePlan
@@ -72,7 +72,7 @@ def test_a_leader_is_waited_for_within_a_batch(broker: Broker, options: SinkOpti
     encoder = BlockEncoder(EncodePlan(options._replace(batch_size_bytes=1), {"out": TOPIC}, [0]), 0)
     with SinkCluster.open(options) as driver, SinkCluster.open(options) as task:
         transactions = Transactions(driver, options)
-        writer = BlockWriter(WritePlan(options, transactions.fence(), {}), task)
+        writer = BlockWriter(WritePlan(options, transactions.fence(), {}, frozenset({("out", 0)})), task)
         transactions.add_partitions([("out", 0)])
         fault = broker.faults.inject("Metadata", "error:LEADER_NOT_AVAILABLE", times=ASKED)
         for block in encoder.encode(rows):
@@ -82,3 +82,31 @@ def test_a_leader_is_waited_for_within_a_batch(broker: Broker, options: SinkOpti
         transactions.commit()
     assert fault.hits == ASKED
     assert [seen.value for seen in read_topic(options.bootstrap, "out", Isolation.READ_COMMITTED)] == values
+
+
+def test_partitions_share_a_request_and_are_sent_again_one_by_one(broker: Broker, options: SinkOptions) -> None:
+    with SinkCluster.open(options) as driver, SinkCluster.open(options) as task:
+        Admin(driver).create_topic("many", partitions=3)
+        columns = [pa.array([b"%d" % number for number in range(30)]), pa.array([n % 3 for n in range(30)], pa.int32())]
+        rows = pa.RecordBatch.from_arrays(columns, names=["value", "partition"])
+        plan = EncodePlan(options._replace(topic="many", batch_size_bytes=20), {"many": TopicPlan(3)}, [0])
+        blocks = [block.to_pylist()[0] for block in BlockEncoder(plan, 0).encode(iter([rows]))]
+        blocks.sort(key=lambda block: (block["block"], block["partition"]))
+        assert len(blocks) > 6
+        transactions = Transactions(driver, options)
+        every = frozenset(("many", partition) for partition in range(3))
+        writer = BlockWriter(WritePlan(options, transactions.fence(), {}, every), task)
+        transactions.add_partitions(every)
+        # The broker has written the second request, and its answer is lost.
+        fault = broker.faults.inject("Produce", "drop-reply", nth=2)
+        for block in blocks:
+            writer.write(block["topic"], block["partition"], block["records"], block["batch"])
+        writer.flush()
+        transactions.commit()
+        ends = {where: each.offset for where, each in list_offsets(driver, dict.fromkeys(every, LATEST)).items()}
+    assert fault.hits == 1
+    assert {where: written.records for where, written in writer.written.items()} == dict.fromkeys(every, 10)
+    # Behind the records comes the mark of the transaction's end.
+    assert {where: written.end_offset + 1 for where, written in writer.written.items()} == ends
+    seen = [seen.value or b"" for seen in read_topic(options.bootstrap, "many", Isolation.READ_COMMITTED)]
+    assert sorted(map(int, seen)) == list(range(30))

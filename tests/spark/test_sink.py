@@ -12,13 +12,13 @@ import pytest
 from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
 from oncelog.client.consumer import Consumer
-from oncelog.client.offsets import Isolation
+from oncelog.client.offsets import LATEST, Isolation, list_offsets
 from oncelog.client.partitioner import partition_for_key
 from oncelog.client.producer import Producer
 from oncelog.spark import ExactlyOnceSink, SinkError, TransactionalIdInUse, exactly_once_sink
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.errors import Repeat
-from oncelog.spark.marker import Marker
+from oncelog.spark.marker import Marker, decode_marker
 from oncelog.spark.query import QueryState
 from oncelog.spark.sink import check_results
 from oncelog.spark.transaction import Transactions
@@ -107,6 +107,25 @@ def test_several_topics_in_one_transaction(spark: Any, servers: str, new_topic: 
         record = next(Consumer(cluster, two).records(follow=False)).record
     assert list(record.headers) == [("h", b"1")]
     assert record.timestamp == 1700000000000 + int(record.value or b"")
+
+
+@pytest.mark.parametrize("with_jvm", [True, False])
+def test_only_partitions_with_rows_join_the_transaction(
+    spark: Any, servers: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch, with_jvm: bool
+) -> None:
+    """Each of the others would get a marker in its log."""
+    if not with_jvm:
+        monkeypatch.setattr("oncelog.spark.gathering.run_shuffle", lambda _: None)
+    topic = new_topic(servers, 4)
+    sink = new_sink(servers, topic)
+    for batch_id, partition in enumerate((2, 1)):
+        rows = spark.range(10).selectExpr("CAST(id AS STRING) AS value", f"CAST({partition} AS INT) AS partition")
+        sink(rows, batch_id)
+    sink(rows.where("false"), 2)
+    assert len(read(servers, topic, count=20)) == 20
+    with Cluster(servers) as cluster:
+        ends = list_offsets(cluster, {(topic, partition): LATEST for partition in range(4)})
+    assert {where[1]: each.offset for where, each in ends.items()} == {0: 0, 1: 11, 2: 11, 3: 0}
 
 
 def test_an_empty_batch_commits_its_number_only(spark: Any, servers: str, new_topic: NewTopic) -> None:
@@ -279,8 +298,8 @@ def test_a_stream_from_topic_to_topic(
     assert len(prepared) == 2
     # The group of the same name shows how far the query is.
     offsets = committed(servers, sink)
-    assert sum(each.offset for each in offsets.values()) == 700
-    assert {where[0] for where in offsets} == {source}
+    assert sum(each.offset for where, each in offsets.items() if where[0] == source) == 700
+    assert {where[0] for where in offsets} == {source, target}
 
 
 @pytest.mark.usefixtures("connector")
@@ -294,7 +313,9 @@ def test_a_source_on_another_cluster(spark: Any, servers: str, new_topic: NewTop
             fill(other.bootstrap_servers, source, start, start + 10)
             run_stream(spark, other.bootstrap_servers, source, sink, checkpoint)
     assert len(read(servers, target, count=20)) == 20
-    assert {where: each.offset for where, each in committed(servers, sink).items()} == {(target, 0): 1}
+    places = committed(servers, sink)
+    assert {where[0] for where in places} == {target}
+    assert {decode_marker(each.metadata).batch for each in places.values()} == {1}  # type: ignore[union-attr]
 
 
 def test_a_source_that_is_there_in_part(
@@ -306,7 +327,8 @@ def test_a_source_that_is_there_in_part(
     monkeypatch.setattr("oncelog.spark.sink.read_query", lambda *_: QueryState("", "", offsets))
     sink(spark.range(3).selectExpr("CAST(id AS STRING) AS value"), 0)
     assert len(read(servers, target, count=3)) == 3
-    assert {where: each.offset for where, each in committed(servers, sink).items()} == {(source, 0): 7}
+    # Behind the three rows comes the mark of the transaction's end.
+    assert {where: each.offset for where, each in committed(servers, sink).items()} == {(source, 0): 7, (target, 0): 4}
 
 
 @pytest.mark.usefixtures("connector")
