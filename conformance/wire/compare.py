@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 Cell = tuple[ApiKey, int]
 AUTO_CREATE_IS_ASKED_FOR_SINCE = 4
 REFERENCE_SILENCE_S = 5.0
+UNSPECIFIC = {
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an"
+    " incompatible broker. See the broker logs for more details.",
+}
+"""What Kafka says of any request that is invalid."""
 GOOD = "good"
 BROKE_OFF = "the dialogue broke off"
 
@@ -141,8 +146,14 @@ def folded(found: Iterable[Difference]) -> list[Difference]:
 
 
 def _says_more(place: Difference) -> bool:
-    """We give a reason where Kafka gives none. Null for an empty text, or the other way round, is told."""
-    return place.path.endswith("/error_message") and not place.expected and bool(place.actual)
+    """We give a reason where Kafka gives none, or one that begins as Kafka's does, since scripts look for that.
+
+    Null for an empty text, or the other way round, is told.
+    """
+    if not place.path.endswith("error_message") or not isinstance(place.actual, str) or not place.actual:
+        return False
+    expected = place.expected or ""
+    return isinstance(expected, str) and (expected in UNSPECIFIC or place.actual.startswith(expected.rstrip(".")))
 
 
 def _differences(case: str, left: list[Step], right: list[Step]) -> Iterator[Found]:

@@ -24,7 +24,7 @@ DROPPED = {"throttle_time_ms", "finalized_features_epoch", "preferred_read_repli
 PLACES = {"port", "log_dir", "total_bytes", "usable_bytes", "session_id", "cluster_id", "broker_epoch"}
 """Only whether there is one is compared."""
 
-TEXTS = {"error_message", "batch_index_error_message", "documentation"}
+TEXTS = {"documentation"}
 """Only whether there is one is compared; the wording is each broker's own."""
 
 IDENTITIES = (

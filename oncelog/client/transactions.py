@@ -201,8 +201,7 @@ class TransactionAdmin:
         if answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION:
             raise KafkaError(
                 ErrorCode.INVALID_REGULAR_EXPRESSION,
-                "the pattern is not valid in the syntax of RE2, or the broker was installed without oncelog[regex]"
-                " (the package google-re2)",
+                "the pattern is not valid in the syntax of RE2, or the broker lacks the package google-re2",
             )
         if answer.error_code:
             raise KafkaError(known_code(answer.error_code), f"broker {broker_id} does not list its transactions")

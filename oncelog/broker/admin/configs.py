@@ -77,14 +77,17 @@ def resource_responses(response: Callable[..., R], results: Iterable[ConfigResul
 def broker_id_of(name: str) -> int:
     """The broker that a resource name means."""
     if not name.isascii() or not name.isdigit():
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f'a broker id must be a number, not "{name}"')
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     return int(name)
 
 
-def check_this_broker(name: str, services: Services) -> None:
+def check_this_broker(name: str, services: Services, or_else: str = "") -> None:
     """Raises unless a resource name means this broker: only a broker itself knows its settings."""
     if broker_id_of(name) != services.broker_id:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is broker {services.broker_id}, not {name}; ask that one")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {services.broker_id}{or_else} but received {name}",
+        )
 
 
 def _alter_loggers(

@@ -19,7 +19,7 @@ from oncelog.broker.config.broker_config import (
 )
 from oncelog.broker.config.group_keys import GROUP_KEYS, broker_bounds, broker_synonym
 from oncelog.broker.config.topic_keys import TOPIC_KEYS
-from oncelog.broker.config.values import ConfigError, Value
+from oncelog.broker.config.values import BadValueError, ConfigError, Value
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def check_topic_configs(overrides: Mapping[str, str], config: BrokerConfig) -> N
     for name, text in overrides.items():
         key = TOPIC_KEYS.get(name)
         if key is None:
-            raise _invalid(f'unknown topic setting "{name}"{_hint(name, TOPIC_KEYS)}')
+            raise _invalid(f"Unknown topic config name: {name}{_hint(name, TOPIC_KEYS)}")
         try:
             key.parse(text)
-        except ConfigError as error:
-            raise _invalid(str(error)) from None
+        except BadValueError as error:
+            raise _invalid(error.for_clients) from None
     _check_ordered_topic(overrides, config)
     if config.topic_value("remote.storage.enable", overrides):
         raise _invalid("remote.storage.enable cannot be true: there is no tiered storage")
@@ -62,16 +62,17 @@ def check_group_configs(overrides: Mapping[str, str], config: BrokerConfig) -> N
     for name, text in overrides.items():
         key = GROUP_KEYS.get(name)
         if key is None:
-            raise _invalid(f'unknown group setting "{name}"{_hint(name, GROUP_KEYS)}')
+            raise _invalid(f"Unknown group config name: {name}{_hint(name, GROUP_KEYS)}")
         try:
             value = key.parse(text)
-        except ConfigError as error:
-            raise _invalid(str(error)) from None
+        except BadValueError as error:
+            raise _invalid(error.for_clients) from None
         low, high = broker_bounds(name)
         assert isinstance(value, int)
-        if not config.int(low) <= value <= config.int(high):
-            bounds = f"{low} ({config.int(low)}) and {high} ({config.int(high)})"
-            raise _invalid(f"bad value for {name}: {value} must be between {bounds}")
+        if value < config.int(low):
+            raise _invalid(f"{name} must be greater than or equal to {low}; {value} is below {config.int(low)}")
+        if value > config.int(high):
+            raise _invalid(f"{name} must be less than or equal to {high}; {value} is above {config.int(high)}")
 
 
 def check_dynamic_configs(overrides: Mapping[str, str], config: BrokerConfig) -> None:
@@ -82,7 +83,8 @@ def check_dynamic_configs(overrides: Mapping[str, str], config: BrokerConfig) ->
             parse_setting(Setting(name, text, ""))
         check_broker_config(config.with_overrides(config.dynamic_default, overrides))
     except ConfigError as error:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        message = error.for_clients if isinstance(error, BadValueError) else str(error)
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
 
 
 def check_broker_config(config: BrokerConfig) -> None:
@@ -135,7 +137,7 @@ def _check_may_change(name: str) -> None:
     if key is None and no_effect.type_of(name) is None:
         raise ConfigError(unknown_setting(name))
     if not (key.dynamic if key else no_effect.is_dynamic(name)):
-        raise ConfigError(f"{name} cannot change while the broker runs")
+        raise ConfigError(f"Cannot update these configs dynamically: [{name}]")
     if name.startswith("ssl."):
         raise ConfigError(f"{name} can change per listener only, as listener.name.<listener>.{name}")
 

@@ -28,11 +28,26 @@ _NEEDED = {
     LONG: "a whole number of 64 bits",
     DOUBLE: "a number",
 }
+_CLAUSES = {
+    BOOLEAN: "Expected value to be either true or false",
+    SHORT: "Not a number of type SHORT",
+    INT: "Not a number of type INT",
+    LONG: "Not a number of type LONG",
+    DOUBLE: "Not a number of type DOUBLE",
+}
 _DECIMAL_CHARACTERS = frozenset("0123456789+-.eE")
 
 
 class ConfigError(Exception):
     """A setting is unknown or bad; the text is one line for the person who made it."""
+
+
+class BadValueError(ConfigError):
+    """`for_clients` begins as Kafka's own error does, which scripts look for."""
+
+    def __init__(self, message: str, for_clients: str) -> None:
+        super().__init__(message)
+        self.for_clients = for_clients
 
 
 class Check:
@@ -125,8 +140,27 @@ def parse_checked(name: str, config_type: int, check: Check | None, text: str, s
             needed += f", {check}" if isinstance(check, Range) else ""
         shown = "the value" if config_type == PASSWORD else f'"{text}"'
         origin = f" (from {source})" if source else ""
-        raise ConfigError(f"bad value for {name}{origin}: {shown} must be {needed}") from None
+        clause = _clause_of_kafka(config_type, check, text)
+        for_clients = (
+            f"Invalid value {'[hidden]' if config_type == PASSWORD else text} for configuration {name}{clause}"
+        )
+        if clause != f": Value must be {needed}":
+            for_clients += f"; it must be {needed}"
+        raise BadValueError(f"bad value for {name}{origin}: {shown} must be {needed}", for_clients) from None
     return value
+
+
+def _clause_of_kafka(config_type: int, check: Check | None, text: str) -> str:
+    try:
+        value = parse(config_type, text)
+    except ValueError:
+        return f": {_CLAUSES[config_type]}"
+    if not isinstance(check, Range):
+        return ""
+    assert isinstance(value, int | float)
+    return (
+        f": Value must be at least {check.low}" if value < check.low else f": Value must be no more than {check.high}"
+    )
 
 
 def format_value(config_type: int, value: Value) -> str | None:

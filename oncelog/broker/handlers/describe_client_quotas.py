@@ -44,14 +44,19 @@ def _check(components: list[ComponentData]) -> dict[str, ComponentData]:
     checked: dict[str, ComponentData] = {}
     for component in components:
         if component.entity_type not in _ENTITY_TYPES:
-            code = ErrorCode.INVALID_REQUEST if not component.entity_type else ErrorCode.UNSUPPORTED_VERSION
-            raise KafkaError(code, f"there are no quotas of the entity type {component.entity_type!r}")
+            if not component.entity_type:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {component.entity_type}")
         if component.entity_type in checked:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{component.entity_type} stands twice in the filter")
+            message = f"Entity type {component.entity_type} cannot appear more than once in the filter."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         if component.match_type not in (_EXACT, _DEFAULT, _ANY):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no match type {component.match_type}")
-        if (component.match is None) == (component.match_type == _EXACT):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "an exact match needs a name, the others must have none")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown match type {component.match_type}")
+        if component.match is None and component.match_type == _EXACT:
+            message = "Request specified MATCH_TYPE_EXACT, but set match string to null."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        if component.match is not None and component.match_type != _EXACT:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "only an exact match has a name")
         checked[component.entity_type] = component
     if "ip" in checked and len(checked) > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "an address has quotas only by itself")

@@ -21,7 +21,7 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
             ErrorCode.MISMATCHED_ENDPOINT_TYPE, "the request was sent to a broker, but asks for controllers"
         )
     if request.endpoint_type != _BROKERS:
-        raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {request.endpoint_type} does not exist")
+        raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}")
     image = context.services.metadata.image
     response = DescribeClusterResponse(
         cluster_id=image.cluster_id,

@@ -80,11 +80,11 @@ def _entries(resource_type: int, name: str, services: Services) -> Iterable[Conf
     if resource_type == ResourceType.BROKER:
         if not name:
             return describe_cluster_default(services.config)
-        check_this_broker(name, services)
+        check_this_broker(name, services, or_else=" or empty string,")
         return describe_broker(services.config)
     if resource_type == ResourceType.GROUP:
         if not name:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the name of the group is missing")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe_group(services.config, services.metadata.image.group_configs.get(name, {}))
     if resource_type == BROKER_LOGGER:
         check_this_broker(name, services)

@@ -69,7 +69,8 @@ def _unknown(topic: RequestTopicData) -> ResponseTopicData:
             ResponsePartitionData(
                 partition_index=partition.partition_index,
                 error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                error_message=f"The quorum keeps partition 0 of {CLUSTER_METADATA_TOPIC}, and nothing else.",
+                error_message="This server does not host this topic-partition. The quorum keeps partition 0 of"
+                f" {CLUSTER_METADATA_TOPIC}, and nothing else.",
             )
             for partition in topic.partitions
         ],

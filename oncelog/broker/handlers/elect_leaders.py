@@ -28,7 +28,7 @@ CHUNKS = (along("topic_partitions.partitions", "replica_election_results.partiti
 
 def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     if request.election_type not in _ELECTION_TYPES:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     check_deadline(request.timeout_ms)
     image = context.services.metadata.image
     if request.topic_partitions is None:
@@ -68,10 +68,10 @@ def _elect(image: MetadataImage, name: str, index: int) -> PartitionResult:
         return PartitionResult(
             partition_id=index,
             error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            error_message="there is no such partition",
+            error_message=f"No such topic as {name}" if topic is None else f"No such partition as {name}-{index}",
         )
     return PartitionResult(
         partition_id=index,
         error_code=ErrorCode.ELECTION_NOT_NEEDED,
-        error_message="the partition is led by the replica that should lead it",
+        error_message="Leader election not needed for topic partition.",
     )

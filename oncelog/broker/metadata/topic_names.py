@@ -34,11 +34,11 @@ def check_no_collision(image: MetadataImage, name: str) -> None:
 
 def _reason_illegal(name: str) -> str | None:
     if not name:
-        return "it is empty"
+        return "the empty string is not allowed"
     if name in (".", ".."):
         return f"'{name}' is not allowed"
     if len(name) > NAME_LENGTH_MAX:
-        return f"its {len(name)} characters are more than {NAME_LENGTH_MAX}"
+        return f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
     if _LEGAL.fullmatch(name) is None:
-        return f"'{name}' contains characters other than ASCII letters and digits, '.', '_' and '-'"
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     return None

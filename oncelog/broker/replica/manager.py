@@ -112,7 +112,10 @@ class ReplicaManager:
     def _open(self, topic: str, index: int) -> Partition:
         image = self._current_image().topics.get(topic)
         if image is None or not 0 <= index < len(image.partitions):
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{index}")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"This server does not host this topic-partition. There is no partition {topic}-{index}.",
+            )
         state = image.partitions[index]
         if state.leader != self._broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {state.leader} leads {topic}-{index}")

@@ -61,7 +61,7 @@ def enlist(
 
 
 def not_enlisted() -> KafkaError:
-    return KafkaError(ErrorCode.TRANSACTION_ABORTABLE, "the partition was not added to the transaction")
+    return KafkaError(ErrorCode.TRANSACTION_ABORTABLE, "Partition was not added to the transaction")
 
 
 def as_leader_error(error: KafkaError, *, knows_abortable: bool, knows_concurrent: bool) -> KafkaError:

@@ -56,7 +56,7 @@ _REASONS: Final = {
     scan.BAD_FIELD_LENGTH: "it has a field with a length below -1",
     scan.BAD_HEADER_COUNT: "its header count is negative or larger than the batch",
     scan.NULL_HEADER_KEY: "it has a header with a null key",
-    scan.NULL_KEY: "it has no key, which a compacted topic demands",
+    scan.NULL_KEY: "Compacted topic cannot accept message without key",
     scan.BAD_OFFSET_DELTA: "its offset delta is not its place in the batch",
     scan.LENGTH_MISMATCH: "its length differs from its content",
     scan.BYTES_LEFT_OVER: "it is the last by the record count, but bytes follow",
@@ -75,7 +75,12 @@ class BadRecordsError(KafkaError):
     """A well-formed batch with records that their topic does not take, and the first thousand of them (KIP-467)."""
 
     def __init__(self, code: ErrorCode, bad: list[BadRecord]) -> None:
-        super().__init__(code, f"record {bad[0].position} of the batch: {bad[0].reason}")
+        if code == ErrorCode.INVALID_TIMESTAMP:
+            what = f"invalid timestamp: record {bad[0].position} of the batch: {bad[0].reason}"
+        else:
+            shown = ", ".join(f"RecordError(batchIndex={each.position}, message='{each.reason}')" for each in bad[:3])
+            what = f"{len(bad)} record errors in total, and only showing the first three errors at most: [{shown}]"
+        super().__init__(code, f"One or more records have been rejected due to {what}")
         self.bad = bad
 
 
@@ -165,12 +170,13 @@ def _check_framing(view: memoryview) -> None:
         raise NoBatchError(f"the records have {size} bytes, which is no whole batch")
     (batch_length,) = _INT32.unpack_from(view, LENGTH_POSITION)
     if batch_length < _LENGTH_MIN:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch has length {batch_length}")
+        message = f"Record size {batch_length} is less than the minimum record overhead ({_LENGTH_MIN})"
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, message)
     if size <= MAGIC_POSITION:
         raise NoBatchError(f"the records have {size} bytes, which is no whole batch")
     magic = view[MAGIC_POSITION]
     if magic > MAGIC:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch has magic byte {magic:#04x}")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"Invalid magic found in record: {magic}")
     if batch_length > size - LOG_OVERHEAD:
         raise NoBatchError(f"the batch claims {LOG_OVERHEAD + batch_length} bytes, the records have {size}")
     if magic < MAGIC:

@@ -17,6 +17,7 @@ STATIC = (
     Setting("zookeeper.connect", "x", "test"),
     Setting("num.io.threads", "4", "test"),
     Setting("node.id", "3", "test"),
+    Setting("advertised.listeners", "PLAINTEXT://kafka:9092", "--advertise"),
 )
 CONFIG = BrokerConfig(
     STATIC,
@@ -57,6 +58,13 @@ def test_a_broker_lists_every_key_once_and_in_order() -> None:
         ("num.io.threads", "4", 4, [("num.io.threads", "4", 4)]),
         ("node.id", "3", 4, [("node.id", "3", 4), ("node.id", "1", 5)]),
         ("broker.id", "3", 5, []),
+        ("listeners", "PLAINTEXT://127.0.0.1:9092", 5, [("listeners", "PLAINTEXT://127.0.0.1:9092", 5)]),
+        (
+            "advertised.listeners",
+            "PLAINTEXT://kafka:9092",
+            4,
+            [("advertised.listeners", "PLAINTEXT://kafka:9092", 4)],
+        ),
     ],
 )
 def test_sources_and_synonyms_of_a_broker(

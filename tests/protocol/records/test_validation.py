@@ -290,7 +290,7 @@ def test_a_record_without_key_and_with_a_late_timestamp_lacks_its_key() -> None:
     with pytest.raises(BadRecordsError) as raised:
         check(build_batch([Record(0, T0, None, b"v")]), compacted=True, timestamp_ms_max=T0 - 1)
     assert raised.value.code == ErrorCode.INVALID_RECORD
-    assert "no key" in raised.value.bad[0].reason
+    assert "without key" in raised.value.bad[0].reason
 
 
 @pytest.mark.parametrize("codec", Compression)

@@ -86,7 +86,7 @@ def plan_update_features(
             _check_feature(image, update)
             levels[update.name] = update.level
     except KafkaError as error:
-        message = f"No feature was updated, since one of the updates is wrong: {error.message}"
+        message = f"The update failed for all features since the following feature had an error: {error.message}"
         return Plan(Outcome(error.code, message))
     levels = {name: level for name, level in levels.items() if level}
     if validate_only or levels == image.features.levels:
@@ -109,7 +109,7 @@ def _check_feature(image: MetadataImage, update: FeatureUpdate) -> None:
     feature = FEATURES.get(name)
     present = image.features.levels.get(name, 0)
     if upgrade_type not in list(UpgradeType):
-        raise _invalid_update(update, "The upgrade type is not supported.")
+        raise _invalid_update(update, "The controller does not support the given upgrade type.")
     if level < 0:
         raise _invalid_update(update, "A feature version cannot be less than 0.")
     if feature is None:

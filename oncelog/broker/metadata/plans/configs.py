@@ -137,6 +137,8 @@ def _plan_topic(image: MetadataImage, change: ConfigChange, schema: ConfigSchema
 
 
 def _plan_broker(image: MetadataImage, change: ConfigChange, schema: ConfigSchema, broker_id: int) -> list[Write]:
+    if change.name and not change.name.isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {change.name}")
     if change.name and change.name != str(broker_id):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -172,7 +174,7 @@ def _check_edits(edits: Sequence[ConfigEdit]) -> None:
     if len({edit.key for edit in edits}) != len(edits):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if missing := [e.key for e in edits if e.value is None and e.operation != ConfigOperation.DELETE]:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for: {', '.join(missing)}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}")
 
 
 def _altered(present: Mapping[str, str], change: ConfigChange, schema: ConfigSchema) -> dict[str, str]:

@@ -27,8 +27,8 @@ def place_replicas(
     if not 1 <= replication_factor <= len(brokers):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): only {len(brokers)} broker(s)"
-            " are registered.",
+            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of"
+            f" {replication_factor} cannot be reached because only {len(brokers)} broker(s) are registered.",
         )
     ring = _ring(brokers)
     # The pattern repeats after as many rounds as there are shifts, so it is computed once.

@@ -103,7 +103,7 @@ def _allowed_quotas(entity: QuotaEntity) -> Mapping[str, int | None]:
     if IP not in types:
         return _CLIENT_QUOTAS
     if len(types) > 1:
-        raise _invalid("An IP cannot be combined with a user or a client id.")
+        raise _invalid("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
     _check_ip(entity[0][1])
     return _IP_QUOTAS
 
@@ -116,14 +116,14 @@ def _check_ip(name: str | None) -> None:
         if name is not None:
             ip_address(name)
     except ValueError:
-        raise _invalid(f"{name} is not a valid IP.") from None
+        raise _invalid(f"{name} is not a valid IP or resolvable host. Names are not resolved.") from None
 
 
 def _check_quota(allowed: Mapping[str, int | None], key: str, value: float) -> None:
     if key not in allowed:
         raise _invalid(f"Invalid configuration key {key}")
     if not isfinite(value) or value <= 0:
-        raise _invalid(f"Quota {key} must be a number greater than 0")
+        raise _invalid(f"Quota {key} must be greater than 0")
     maximum = allowed[key]
     if maximum is None:
         return

@@ -129,13 +129,16 @@ def plan_delete_topics(image: MetadataImage, selectors: Sequence[TopicSelector])
     for selector, topic in zip(selectors, topics, strict=True):
         try:
             if asked[selector] > 1:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    "Duplicate topic name." if selector.name is not None else "Duplicate topic id.",
+                )
             _check_selected(selector, topic)
             assert topic is not None
             if selected[topic.name] > 1:
                 selector = TopicSelector(topic.name, topic.id)
                 raise KafkaError(
-                    ErrorCode.INVALID_REQUEST, "The provided topic name and topic id are of the same topic."
+                    ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
                 )
         except KafkaError as error:
             results[selector] = DeletedTopic(selector.name, selector.topic_id, Outcome.refused(error))
@@ -230,12 +233,13 @@ class _TopicCreator:
 
     def _replicas(self, topic: NewTopic, placement_start: int) -> list[tuple[int, ...]]:
         if topic.assignments:
-            if topic.replication_factor != DEFAULT or topic.partition_count != DEFAULT:
-                raise KafkaError(
-                    ErrorCode.INVALID_REQUEST,
-                    "A manual partition assignment was specified, so the number of partitions and the"
-                    " replication factor must be -1.",
-                )
+            for name, value in (
+                ("replication factor", topic.replication_factor),
+                ("numPartitions", topic.partition_count),
+            ):
+                if value != DEFAULT:
+                    message = f"A manual partition assignment was specified, but {name} was not set to -1."
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, message)
             _check_partitions_max(self._partition_count + len(topic.assignments), self._limits)
             return _manual_replicas(self._image, topic.assignments)
         _check_counts(topic)
@@ -266,7 +270,8 @@ def _check_counts(topic: NewTopic) -> None:
     if topic.partition_count < DEFAULT or topic.partition_count == 0:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,
-            "Number of partitions must be larger than 0, or -1 to use the default value.",
+            "Number of partitions was set to an invalid non-positive value. It must be larger than 0, or -1 to use the"
+            " default value.",
         )
 
 
@@ -283,12 +288,12 @@ def _manual_replicas(image: MetadataImage, assignments: Sequence[tuple[int, Sequ
     factor: int | None = None
     for partition, brokers in assignments:
         if partition in by_partition:
-            raise _invalid_assignment(f"Found multiple manual assignments for partition {partition}.")
+            raise _invalid_assignment(f"Found multiple manual partition assignments for partition {partition}")
         check_assignment(image, brokers, factor)
         factor = len(brokers)
         by_partition[partition] = tuple(brokers)
     if sorted(by_partition) != list(range(len(by_partition))):
-        raise _invalid_assignment("Partitions should be a consecutive 0-based integer sequence.")
+        raise _invalid_assignment("partitions should be a consecutive 0-based integer sequence")
     return [by_partition[partition] for partition in range(len(by_partition))]
 
 
@@ -300,8 +305,9 @@ def check_assignment(image: MetadataImage, brokers: Sequence[int], factor: int |
             raise _invalid_assignment(
                 f"The manual partition assignment includes broker {broker}, but no such broker is registered."
             )
-    if len(set(brokers)) != len(brokers):
-        raise _invalid_assignment("The manual partition assignment includes a broker more than once.")
+    for broker in brokers:
+        if brokers.count(broker) > 1:
+            raise _invalid_assignment(f"The manual partition assignment includes the broker {broker} more than once.")
     if factor is not None and len(brokers) != factor:
         raise _invalid_assignment(
             f"The manual partition assignment includes a partition with {len(brokers)} replica(s), but other"
@@ -322,7 +328,8 @@ def _check_growth(topic: TopicImage, wanted: MorePartitions) -> None:
     added = wanted.partition_count - present
     if wanted.assignments is not None and len(wanted.assignments) != added:
         raise _invalid_assignment(
-            f"Attempted to add {added} partition(s), but {len(wanted.assignments)} assignment(s) were given."
+            f"Attempted to add {added} additional partition(s), but only {len(wanted.assignments)} assignment(s) were"
+            " specified."
         )
     if topic.internal:
         # The number decides which partition a group or a transactional id is in. Kafka grants this, and loses them.

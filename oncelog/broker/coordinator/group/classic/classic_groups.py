@@ -119,9 +119,10 @@ class ClassicGroups:
         """A group that is not here is dead, as clients before KIP-1043 expect it; the code is for later ones."""
         group = self._find(group_id)
         if group is None:
+            reason = "is not a classic group" if self._groups.get(group_id) else "not found"
             return DescribedGroup(
                 error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                error_message=f"Group {group_id[:249]} not found.",
+                error_message=f"Group {group_id} {reason}.",
                 group_id=group_id,
                 group_state=ClassicState.DEAD,
             )

@@ -121,7 +121,7 @@ class ConsumerGroups:
         if isinstance(group, ConsumerGroup):
             return group
         if request.member_epoch != JOINING_EPOCH:
-            raise _not_found(group_id)
+            raise _not_found(group_id, "Consumer group")
         if group is None:
             return ConsumerGroup(group_id)
         assert isinstance(group, ClassicGroup)
@@ -229,14 +229,16 @@ class ConsumerGroups:
         remove_members(group, leaving, self._topics, effects)
 
     def _existing(self, group_id: str) -> ConsumerGroup:
-        group = self.find(group_id)
+        group = self._groups.get(group_id)
         if group is None:
             raise _not_found(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return group
 
     def _settings_of(self, group_id: str) -> ConsumerSettings:
         return consumer_settings(self._settings(), self._topics.image.group_configs.get(group_id, {}))
 
 
-def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
+def _not_found(group_id: str, kind: str = "Group") -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")

@@ -51,19 +51,20 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignor
     epoch = request.member_epoch
     needs_id = version >= CLIENT_CHOOSES_ID_SINCE or epoch > JOINING_EPOCH or epoch == LEAVING_EPOCH
     if needs_id and not request.member_id.strip():
-        raise _invalid("the member id is empty")
-    for name, text in (("group", request.group_id), ("instance", request.instance_id), ("rack", request.rack_id)):
+        raise _invalid("MemberId can't be empty.")
+    for name, text in (("Group", request.group_id), ("Instance", request.instance_id), ("Rack", request.rack_id)):
         if text is not None and not text.strip():
-            raise _invalid(f"the {name} id is empty")
+            raise _invalid(f"{name}Id can't be empty.")
     if epoch == JOINING_EPOCH:
         _check_join(request)
     elif epoch == STATIC_LEAVING_EPOCH and request.instance_id is None:
-        raise _invalid("only a member with an instance id can leave for a while")
+        raise _invalid("InstanceId can't be null. Only a static member can leave for a while.")
     elif epoch < STATIC_LEAVING_EPOCH:
-        raise _invalid(f"there is no member epoch {epoch}")
+        raise _invalid(f"MemberEpoch is invalid. There is no epoch {epoch}.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         names = ", ".join(assignors)
-        raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, f"{request.server_assignor} is none of the assignors: {names}")
+        message = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {names}."
+        raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
 
 
 def check_size(request: ConsumerGroupHeartbeatRequest, size_bytes_max: int) -> None:
@@ -75,11 +76,11 @@ def check_size(request: ConsumerGroupHeartbeatRequest, size_bytes_max: int) -> N
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == _NOT_GIVEN:
-        raise _invalid("whoever joins must give a rebalance timeout")
+        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
     if request.topic_partitions is None or request.topic_partitions:
-        raise _invalid("whoever joins must own no partitions, and say so")
+        raise _invalid("TopicPartitions must be empty when (re-)joining.")
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise _invalid("whoever joins must be subscribed to something")
+        raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
 
 
 def _invalid(message: str) -> KafkaError:
@@ -144,15 +145,20 @@ def _find_static_member(
         if former.member_id == member_id:
             # The answer to its first join got lost. Kafka refuses the second, which ends a Java consumer.
             return former
-        raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, f"member {former.member_id} has the instance id")
+        raise KafkaError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {request.instance_id} cannot join the group because the"
+            f" instance id is owned by {former.member_id} member.",
+        )
     return replace_static(group, former, member_id, effects)
 
 
 def check_static(member: ConsumerMember | None, member_id: str, instance_id: str | None) -> ConsumerMember:
     if member is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id}")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if member.member_id != member_id:
-        raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"member {member.member_id} has taken over the instance id")
+        message = f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}."
+        raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, message)
     return member
 
 
@@ -185,7 +191,9 @@ def _check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest)
         return
     raise KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"the member epoch is {member.member_epoch}, not {epoch}: give up all partitions and rejoin",
+        f"The consumer group member has a {'greater' if epoch > member.member_epoch else 'smaller'} member epoch"
+        f" ({epoch}) than the one known by the group coordinator ({member.member_epoch}). The member must abandon all"
+        " its partitions and rejoin.",
     )
 
 
