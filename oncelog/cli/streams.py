@@ -28,7 +28,7 @@ def guard(verb: str, action: Callable[[], int], *, needs_stdout: bool) -> int:
         complain("stdout is closed; to discard the output, redirect it to /dev/null", verb)
         return EXIT_FAILURE
     try:
-        code = action()
+        code = _until_exit(action)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
@@ -42,6 +42,14 @@ def guard(verb: str, action: Callable[[], int], *, needs_stdout: bool) -> int:
         forget_stdout()
         complain(f"cannot write to stdout: {error.strerror or error}", verb)
         return EXIT_FAILURE
+
+
+def _until_exit(action: Callable[[], int]) -> int:
+    """argparse ends the program by itself once it has printed its help."""
+    try:
+        return action()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else EXIT_OK
 
 
 def forget_stdout() -> None:

@@ -87,6 +87,14 @@ def test_input_that_cannot_be_read(environment: dict[str, str], tmp_path: Path) 
     assert done.returncode == 1
 
 
+@pytest.mark.parametrize("verb", ["serve", "ping"])
+def test_help_of_argparse_on_a_full_disk(verb: str, environment: dict[str, str]) -> None:
+    """It ignores what it cannot write, unless Python keeps it in a buffer."""
+    done = shell(f"oncelog {verb} --help > /dev/full", environment | {"PYTHONUNBUFFERED": ""})
+    assert done.stderr == f"oncelog {verb}: cannot write to stdout: No space left on device\n"
+    assert done.returncode == 1
+
+
 @pytest.mark.parametrize("redirection", [">&-", "> /dev/full"])
 def test_a_broker_serves_without_a_stdout(redirection: str, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
