@@ -13,20 +13,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from oncelog.client.errors import ClientError
 from oncelog.pipeline.config import ConfigError
-from oncelog.pipeline.evidence import wait_for_growth, wait_for_open_transaction
-from oncelog.protocol.errors import KafkaError
+from oncelog.pipeline.moments import Moment
 
 EXECUTOR_CLASS = "CoarseGrainedExecutorBackend"
 WAIT_SECONDS_MAX = 600.0
-MOMENT_SECONDS_MAX = 3.0
-"""A kill comes at a random moment after the output has grown, so that it meets all phases of a batch."""
-WRITING_SECONDS_MAX = 60.0
+AIM_SECONDS_MAX = 60.0
+"""After that, a kill no longer waits for an open transaction."""
 RESTARTS_MAX = 5
 """How often a job that failed is started again before the next kill, or before its end."""
 
@@ -55,6 +52,12 @@ class Kill(NamedTuple):
     seconds: float
     """On the clock of time.monotonic()."""
     what: str
+    transaction: str | None = None
+    """The open transaction that it met, as the broker described it."""
+
+    @property
+    def words(self) -> str:
+        return f"within a transaction ({self.transaction})" if self.transaction else "outside of any transaction"
 
 
 class EtlProcess:
@@ -75,20 +78,57 @@ class EtlProcess:
         self._started.append(self._process.pid)
 
     @property
+    def pid(self) -> int:
+        return self._started[-1]
+
+    @property
     def exit_code(self) -> int | None:
         assert self._process is not None
         return self._process.poll()
 
     def kill_driver(self) -> None:
         """SIGKILL to the driver's Python and JVM; executors and their workers live on, and have to notice."""
+        assert self._process is not None
+        self._signal_driver(signal.SIGKILL)
+        self._process.wait()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[bool]:
+        """Nothing is begun or ended by the driver meanwhile. False if it has ended already."""
+        process = self._process
+        assert process is not None
+        self._signal_driver(signal.SIGSTOP)
+        try:
+            # A signal takes a moment to arrive.
+            wait_until(lambda: process.poll() is not None or self._is_stopped(), interval_seconds=0.001)
+            yield process.poll() is None
+        finally:
+            if process.poll() is None:
+                self._signal_driver(signal.SIGCONT)
+
+    def _signal_driver(self, number: signal.Signals) -> None:
+        import psutil
+
+        for each in self._driver():
+            with contextlib.suppress(psutil.Error):
+                each.send_signal(number)
+
+    def _is_stopped(self) -> bool:
+        import psutil
+
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return all(each.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE) for each in self._driver())
+        return False
+
+    def _driver(self) -> list[Any]:
+        """Its Python and its JVM: one of them has started the other."""
         import psutil
 
         assert self._process is not None
-        for child in psutil.Process(self._process.pid).children():
-            with contextlib.suppress(psutil.Error):
-                child.kill()
-        self._process.kill()
-        self._process.wait()
+        with contextlib.suppress(psutil.Error):
+            driver = psutil.Process(self._process.pid)
+            return [*driver.children(), driver]
+        return []
 
     def kill_executor(self, chooser: random.Random) -> bool:
         """False if no executor runs in a process of its own, or none any more."""
@@ -138,21 +178,21 @@ def run_with_kills(
     written: Callable[[], int],
     chooser: random.Random,
     say: Callable[[str], None],
-    await_moment: Callable[[], object],
+    moment: Moment,
 ) -> list[Kill]:
     """Runs the job to its end through the kills: each when the output has grown by `step` and the moment has come.
 
     Returns the kills that took place; a job that is through before its time comes is not killed.
     """
-    killer = _Killer(etl, broker, written, chooser, await_moment)
+    killer = _Killer(etl, broker, written, chooser, moment)
     done: list[Kill] = []
     etl.start()
-    for kill in kills:
-        moment = killer.kill(kill, written() + step)
-        if moment is None:
+    for what in kills:
+        kill = killer.kill(what, written() + step)
+        if kill is None:
             break
-        say(f"kill: {kill}")
-        done.append(Kill(moment, kill))
+        say(f"kill: {kill.what}, {kill.words}")
+        done.append(kill)
     # A query may fail while its broker is away for long; whoever runs it starts it again.
     for _ in range(RESTARTS_MAX):
         if etl.wait() == 0:
@@ -169,21 +209,21 @@ def kill_each(
     feed: Callable[[], int],
     written: Callable[[], int],
     chooser: random.Random,
-    await_moment: Callable[[], object],
+    moment: Moment,
 ) -> list[Kill]:
     """Kills a job that runs for ever: each time after `feed` gave it work, and when the moment has come.
 
     `feed` returns by how much the output has to grow before that.
     """
-    killer = _Killer(etl, broker, written, chooser, await_moment)
+    killer = _Killer(etl, broker, written, chooser, moment)
     done: list[Kill] = []
-    for kill in kills:
+    for what in kills:
         # The job may write all that it is fed before anyone looks again.
         before = written()
-        moment = killer.kill(kill, before + feed())
-        if moment is None:
+        kill = killer.kill(what, before + feed())
+        if kill is None:
             raise RuntimeError(f"the job ended on its own; its log ends with:\n{_tail(etl)}")
-        done.append(Kill(moment, kill))
+        done.append(kill)
     return done
 
 
@@ -192,12 +232,12 @@ class _Killer(NamedTuple):
     broker: KillableBroker
     written: Callable[[], int]
     chooser: random.Random
-    await_moment: Callable[[], object]
+    moment: Moment
 
-    def kill(self, what: str, target: int) -> float | None:
-        """When it was killed; None if the job was through before. A job that failed meanwhile is started again."""
+    def kill(self, what: str, target: int) -> Kill | None:
+        """None if the job was through before. A job that failed meanwhile is started again."""
         failures = 0
-        while (moment := self._try(what, target)) is None:
+        while (done := self._try(what, target)) is None:
             code = self.etl.exit_code
             if code == 0:
                 return None
@@ -206,9 +246,9 @@ class _Killer(NamedTuple):
                 if failures > RESTARTS_MAX:
                     raise _fails_always(self.etl)
                 self.etl.start()
-        return moment
+        return done
 
-    def _try(self, what: str, target: int) -> float | None:
+    def _try(self, what: str, target: int) -> Kill | None:
         """None if the job ended before the output has reached the target, or there was nothing to kill."""
         etl = self.etl
         if not wait_until(lambda: etl.exit_code is not None or self.written() >= target):
@@ -216,10 +256,25 @@ class _Killer(NamedTuple):
         # A dead executor is replaced after a while.
         if not wait_until(lambda: etl.exit_code is not None or what != "executor" or bool(etl.executors())):
             raise TimeoutError(f"the job has no executor to kill; its log ends with:\n{_tail(etl)}")
-        if etl.exit_code is None:
-            self.await_moment()
-        moment = time.monotonic()
-        return moment if etl.exit_code is None and _kill(etl, self.broker, what, self.chooser) else None
+        deadline = time.monotonic() + AIM_SECONDS_MAX
+        done = None
+        while done is None and etl.exit_code is None:
+            self.moment.wait(lambda: etl.exit_code is not None)
+            done = self._shoot(what, must_meet=self.moment.is_aimed and time.monotonic() < deadline)
+        if done is not None and what == "driver":
+            etl.start()
+        elif done is not None and what == "broker":
+            self.broker.start()
+        return done
+
+    def _shoot(self, what: str, *, must_meet: bool) -> Kill | None:
+        """None if the kill would meet no open transaction although it has to, or there is nothing to kill."""
+        with self.etl.paused() as is_alive:
+            met = self.moment.open_transaction() if is_alive else None
+            if not is_alive or (must_meet and met is None):
+                return None
+            moment = time.monotonic()
+            return Kill(moment, what, met) if _kill(self.etl, self.broker, what, self.chooser) else None
 
 
 def _fails_always(etl: EtlProcess) -> RuntimeError:
@@ -236,36 +291,17 @@ def _kill(etl: EtlProcess, broker: KillableBroker, what: str, chooser: random.Ra
         return etl.kill_executor(chooser)
     if what == "driver":
         etl.kill_driver()
-        etl.start()
     else:
         broker.kill()
-        broker.start()
     return True
 
 
-def random_moment(chooser: random.Random, seconds_max: float) -> Callable[[], object]:
-    return lambda: time.sleep(chooser.uniform(0, seconds_max))
-
-
-def moment_of_writing(etl: EtlProcess, bootstrap: str, topic: str, sink: str) -> Callable[[], object]:
-    """When records of an unfinished batch are in the topic, or after WRITING_SECONDS_MAX if none were seen.
-
-    A kill then leaves a batch that must never be seen; or, with Spark's own sink, one that is written twice.
-    """
-    wait = wait_for_open_transaction if sink == "exactly-once" else wait_for_growth
-
-    def await_moment() -> None:
-        # A broker that does not answer is about as good a moment.
-        with contextlib.suppress(ClientError, KafkaError):
-            wait(bootstrap, topic, WRITING_SECONDS_MAX, lambda: etl.exit_code is not None)
-
-    return await_moment
-
-
-def wait_until(condition: Callable[[], bool], seconds_max: float = WAIT_SECONDS_MAX) -> bool:
+def wait_until(
+    condition: Callable[[], bool], seconds_max: float = WAIT_SECONDS_MAX, interval_seconds: float = 0.2
+) -> bool:
     deadline = time.monotonic() + seconds_max
     while not condition():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.2)
+        time.sleep(interval_seconds)
     return True

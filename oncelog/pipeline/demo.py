@@ -22,9 +22,10 @@ from oncelog.client.offsets import Isolation
 from oncelog.client.producer import Producer
 from oncelog.pipeline.archive import fast_start
 from oncelog.pipeline.audit import audit, summary
-from oncelog.pipeline.chaos import EtlProcess, moment_of_writing, own_broker, run_with_kills
+from oncelog.pipeline.chaos import EtlProcess, own_broker, run_with_kills
 from oncelog.pipeline.etl import say
 from oncelog.pipeline.evidence import CommittedReader, count_end, read_topic
+from oncelog.pipeline.moments import Moment, WhileGrowing, WhileWriting
 from oncelog.pipeline.payments import payment
 from oncelog.pipeline.report import Course, Section, Totals, write_report
 from oncelog.pipeline.session import spark_session
@@ -79,7 +80,9 @@ def _run(sink: str, broker: Any, flags: argparse.Namespace, directory: Path, cho
         arguments += ["--spark", f"{key}={setting}"]
     etl = EtlProcess(arguments, directory / f"{sink}.log")
     kills = [KILLS[number % len(KILLS)] for number in range(flags.kills)]
-    moment = moment_of_writing(etl, servers, OUTPUTS[sink], sink)
+    moment: Moment = WhileGrowing(servers, OUTPUTS[sink])
+    if sink == "exactly-once":
+        moment = WhileWriting(servers, f"demo-{sink}", OUTPUTS[sink])
     say(f"the job runs with the sink {sink!r}")
     reader = CommittedReader(servers, OUTPUTS[sink])
     reader.start()

@@ -29,15 +29,7 @@ from oncelog.client.offsets import Isolation
 from oncelog.client.producer import Producer
 from oncelog.pipeline import jars
 from oncelog.pipeline.archive import fast_start
-from oncelog.pipeline.chaos import (
-    MOMENT_SECONDS_MAX,
-    EtlProcess,
-    Kill,
-    kill_each,
-    moment_of_writing,
-    random_moment,
-    wait_until,
-)
+from oncelog.pipeline.chaos import EtlProcess, Kill, kill_each, wait_until
 from oncelog.pipeline.commands import PROGRAM
 from oncelog.pipeline.evidence import (
     CommittedReader,
@@ -50,6 +42,7 @@ from oncelog.pipeline.evidence import (
     read_topic,
     torn_batches,
 )
+from oncelog.pipeline.moments import Moment, RandomMoment, WhileGrowing, WhileWriting
 from oncelog.testing import Broker
 
 pytest.importorskip("psutil", reason="needs the extra `pipeline`")
@@ -121,15 +114,16 @@ class Job:
         self.fed += FED
         return BATCH
 
-    def run(self, kills: list[str], seed: int, moment: float | None) -> Outcome:
-        """A kill comes up to `moment` seconds after the output has grown; None: while a batch is being written."""
+    def run(self, kills: list[str], seed: int, *, aimed: bool) -> Outcome:
+        """A kill comes while a batch is being written, or at a random moment after the output has grown."""
         chooser = random.Random(seed)
-        if moment is None:
-            await_moment = moment_of_writing(self.etl, self.servers, "out", self.sink)
-        else:
-            await_moment = random_moment(chooser, moment)
+        moment: Moment = RandomMoment(self.servers, "etl", chooser)
+        if self.sink == "spark":
+            moment = WhileGrowing(self.servers, "out")
+        elif aimed:
+            moment = WhileWriting(self.servers, "etl", "out")
         done = kill_each(
-            self.etl, self.broker, kills, self.feed, lambda: count_end(self.servers, "out"), chooser, await_moment
+            self.etl, self.broker, kills, self.feed, lambda: count_end(self.servers, "out"), chooser, moment
         )
         # What is missing after a long wait is lost, as the verdict says.
         wait_until(self._is_through)
@@ -169,6 +163,7 @@ def note(request: pytest.FixtureRequest) -> Callable[[Outcome, int, str], None]:
             "seed": seed,
             "seconds": round(time.monotonic() - started, 1),
             "kills": [kill.what for kill in outcome.kills],
+            "met": [kill.transaction for kill in outcome.kills],
             "batches": outcome.batches,
             "torn": outcome.torn,
             "gone": len(outcome.gone),
@@ -185,13 +180,14 @@ def note(request: pytest.FixtureRequest) -> Callable[[Outcome, int, str], None]:
 def test_each_record_arrives_once_whatever_dies(
     broker: Any, tmp_path: Path, note: Callable[[Outcome, int, str], None]
 ) -> None:
+    met: list[bool] = []
     with Job(broker, tmp_path, "exactly-once", CLUSTER) as job:
         for number in range(RUNS):
             seed = SEED + number
             kills = list(KILLS)
             random.Random(seed).shuffle(kills)
             # Every other round kills while a batch is being written, the rest at any moment.
-            outcome = job.run(kills, seed, MOMENT_SECONDS_MAX if number % 2 else None)
+            outcome = job.run(kills, seed, aimed=number % 2 == 0)
             note(outcome, seed, "exactly-once")
             about = f"seed {seed}: {outcome}\n{job.etl.log()[-5000:]}"
             assert outcome.verdict.exactly_once, about
@@ -200,6 +196,8 @@ def test_each_record_arrives_once_whatever_dies(
             assert outcome.torn == [], about
             assert outcome.gone == [], about
             assert [kill.what for kill in outcome.kills] == kills
+            met += [kill.transaction is not None for kill in outcome.kills]
+            assert 2 * sum(met) >= len(met), f"too few kills met an open transaction: {met}"
 
 
 def test_sparks_own_sink_duplicates_under_the_same_kills(
@@ -209,7 +207,7 @@ def test_sparks_own_sink_duplicates_under_the_same_kills(
     kills, master = (list(KILLS), CLUSTER) if RUNS > 1 else (["driver", "driver"], "local[2]")
     with Job(broker, tmp_path, "spark", master) as job:
         for attempt in range(3):
-            outcome = job.run(kills, SEED + attempt, None)
+            outcome = job.run(kills, SEED + attempt, aimed=True)
             note(outcome, SEED + attempt, "spark")
             assert outcome.verdict.lost == 0
             if outcome.verdict.duplicated:
