@@ -21,8 +21,8 @@ from oncelog.protocol.records.batch import (
     recompress_batch,
 )
 from oncelog.protocol.records.compression import Allow, check_size
-from oncelog.protocol.records.scan import INT64_MAX, INT64_MIN
 from oncelog.protocol.records.validation import check_produce_records
+from oncelog.protocol.records.verdicts import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
     from oncelog.broker.base.cpu_workers import Checkpoint

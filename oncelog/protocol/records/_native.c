@@ -1,20 +1,20 @@
-/* The C twins of scan.py and columns.py, and short ways for what is usual; the tests run over both.
+/* Records and batches in C: versions of scan.py and columns.py, and fast paths for the most common batches. The tests run
+ * both versions over the same bytes.
  *
- * read_plain_batch is the short way of validation.py for what nearly every producer sends: one whole, plain batch without
- * a fault. It gives the header, or nothing at all, and then the long way finds out what the matter is. The checksum is
- * left to the caller.
+ * read_plain_batch is the fast path of validation.py for what nearly every producer sends: one whole, uncompressed batch
+ * without a fault. It returns the header, or None, and then the Python code finds the fault. The caller checks the CRC.
  *
- * RecordScanner walks the plain records of a batch, which come in windows, and says whether a broker may store them. It
- * accepts the same batches as its twin and gives the same verdict for the others. Every read is bounded by the end of
- * the window, lengths are only added to a 64-bit position, and what it keeps does not depend on the records but for a
- * bounded list, so the worst that hostile bytes can do is to get a verdict. It releases the GIL over a large window.
+ * RecordScanner parses the plain records of a batch, which come in windows, and says whether a broker may store them.
+ * Every read is bounded by the end of the window, lengths are only added to a 64-bit position, and its memory does not
+ * depend on the records but for a bounded list, so hostile bytes can cause nothing but a verdict. It releases the GIL for
+ * large windows.
  *
- * encode_plain_records is such a short way of batch.py: for records without headers, as coordinators write them.
+ * encode_plain_records is the fast path of batch.py for records without headers, as coordinators write them.
  *
- * encode_records and partition_keys read Arrow columns. Every offset is held against the length of the buffer that it
+ * encode_records and partition_keys read Arrow columns. Every offset is checked against the length of the buffer that it
  * points into before it is followed.
  *
- * Only the limited API of Python 3.11 is used, so one binary serves all later versions.
+ * This file uses only the limited API of Python 3.11, so one binary serves all later versions.
  */
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The numbers are those of scan.py. */
+/* The numbers are those of verdicts.py. */
 enum verdict {
     OK = 0,
     TRUNCATED = 1,
@@ -40,70 +40,13 @@ enum verdict {
     TIMESTAMP_OUT_OF_RANGE = 12
 };
 
-struct cursor {
+/* A window of the records of a batch. */
+struct window {
     const uint8_t *data;
     uint64_t size;
-    uint64_t position; /* may be beyond size after a length was skipped; the next read notices */
+    uint64_t start;    /* where it lies in the records */
+    uint64_t position; /* in the window; beyond its end after a length was skipped, which the next read notices */
 };
-
-/* Reads an unsigned varint of at most `bits` (32 or 64), before zig-zag is undone. */
-static inline enum verdict read_raw(struct cursor *at, unsigned bits, uint64_t *raw)
-{
-    if (at->position >= at->size)
-        return TRUNCATED;
-    uint64_t value = at->data[at->position++];
-    if (value < 0x80) {
-        *raw = value;
-        return OK;
-    }
-    value &= 0x7f;
-    for (unsigned shift = 7;; shift += 7) {
-        if (at->position >= at->size)
-            return TRUNCATED;
-        uint8_t byte = at->data[at->position++];
-        if (shift + 7 > bits && byte >> (bits - shift))
-            return BAD_VARINT;
-        value |= (uint64_t)(byte & 0x7f) << shift;
-        if (byte < 0x80) {
-            *raw = value;
-            return OK;
-        }
-    }
-}
-
-/* Skips bytes with their length before them; null is told apart for the caller. */
-static inline enum verdict skip_nullable(struct cursor *at, int *is_null)
-{
-    uint64_t raw;
-    enum verdict verdict = read_raw(at, 32, &raw);
-    if (verdict)
-        return verdict;
-    *is_null = raw == 1;
-    if (raw & 1)
-        return raw == 1 ? OK : BAD_FIELD_LENGTH;
-    at->position += raw >> 1;
-    return OK;
-}
-
-static enum verdict skip_headers(struct cursor *at)
-{
-    uint64_t raw;
-    int is_null;
-    enum verdict verdict = read_raw(at, 32, &raw);
-    if (verdict)
-        return verdict;
-    if (raw & 1 || raw >> 1 > at->size - at->position)
-        return BAD_HEADER_COUNT;
-    for (uint64_t left = raw >> 1; left > 0; left--) {
-        if ((verdict = skip_nullable(at, &is_null)))
-            return verdict;
-        if (is_null)
-            return NULL_HEADER_KEY;
-        if ((verdict = skip_nullable(at, &is_null)))
-            return verdict;
-    }
-    return OK;
-}
 
 /* What a topic demands of its records. */
 struct rules {
@@ -113,11 +56,57 @@ struct rules {
     int compacted;
 };
 
-/* What is known of a well-formed record. */
-struct facts {
+/* The field at which the parser of a record goes on. */
+enum record_field { LENGTH, TIMESTAMP, OFFSET_DELTA, KEY, VALUE, HEADER_COUNT, HEADER_KEY, HEADER_VALUE, ENDED };
+
+/* What is known of a record so far. All zeros before it begins. Ends are positions in the records. */
+struct record {
+    enum record_field next;
+    unsigned shift; /* how many bits of a varint have been read, and the bits */
+    uint64_t raw;
+    uint64_t end;
+    uint64_t headers_left;
+    uint64_t headers_end; /* the least position at which the headers can end */
     int64_t timestamp;
     int has_key;
 };
+
+/* Reads an unsigned varint of at most `bits` (32 or 64), before zig-zag is undone. */
+static inline enum verdict read_varint(struct record *record, struct window *window, unsigned bits, uint64_t *raw)
+{
+    while (window->position < window->size) {
+        uint8_t byte = window->data[window->position++];
+        if (byte < 0x80 && !record->shift) {
+            *raw = byte;
+            return OK;
+        }
+        if (record->shift + 7 > bits && byte >> (bits - record->shift))
+            return BAD_VARINT;
+        record->raw |= (uint64_t)(byte & 0x7f) << record->shift;
+        record->shift += 7;
+        if (byte < 0x80) {
+            *raw = record->raw;
+            record->raw = 0;
+            record->shift = 0;
+            return OK;
+        }
+    }
+    return TRUNCATED;
+}
+
+/* Reads a length and skips as many bytes. Null has no bytes. */
+static inline enum verdict skip_nullable(struct record *record, struct window *window, int *is_null)
+{
+    uint64_t raw;
+    enum verdict verdict = read_varint(record, window, 32, &raw);
+    if (verdict)
+        return verdict;
+    *is_null = raw == 1;
+    if (raw & 1)
+        return raw == 1 ? OK : BAD_FIELD_LENGTH;
+    window->position += raw >> 1;
+    return OK;
+}
 
 static inline enum verdict read_timestamp(const struct rules *rules, uint64_t raw, int64_t *timestamp)
 {
@@ -128,50 +117,81 @@ static inline enum verdict read_timestamp(const struct rules *rules, uint64_t ra
     return OK;
 }
 
-/* Reads a record that is in the data as a whole, and moves on behind it. */
-static inline enum verdict scan_record(struct cursor *from, const struct rules *rules, uint32_t index, struct facts *facts)
+/* Parses one record: the only code that does. Where the window ends inside it, the verdict is TRUNCATED, and the next
+ * call goes on in the next window: the switch jumps to the field at which the last call stopped. */
+static inline enum verdict parse_record(struct record *record, struct window *window, const struct rules *rules, uint32_t index)
 {
-    struct cursor here = *from, *at = &here;
+    enum verdict verdict;
     uint64_t raw;
     int is_null;
-    enum verdict verdict = read_raw(at, 32, &raw);
-    if (verdict)
-        return verdict;
-    if (raw & 1 || raw >> 1 > at->size - at->position)
-        return BAD_RECORD_LENGTH;
-    uint64_t end = at->position + (raw >> 1);
-
-    at->position++; /* the attributes, which have no meaning yet */
-    if ((verdict = read_raw(at, 64, &raw)) || (verdict = read_timestamp(rules, raw, &facts->timestamp)))
-        return verdict;
-    if ((verdict = read_raw(at, 32, &raw)))
-        return verdict;
-    if (raw != (uint64_t)index << 1)
-        return BAD_OFFSET_DELTA;
-    if ((verdict = skip_nullable(at, &is_null)))
-        return verdict;
-    facts->has_key = !is_null;
-    if ((verdict = skip_nullable(at, &is_null)) || (verdict = skip_headers(at)))
-        return verdict;
-    if (at->position != end)
+    switch (record->next) {
+    case LENGTH:
+        if ((verdict = read_varint(record, window, 32, &raw)))
+            return verdict;
+        if (raw & 1)
+            return BAD_RECORD_LENGTH;
+        record->end = window->start + window->position + (raw >> 1);
+        window->position++; /* the attributes, which have no meaning yet */
+        record->next = TIMESTAMP; /* fall through */
+    case TIMESTAMP:
+        if ((verdict = read_varint(record, window, 64, &raw)))
+            return verdict;
+        if ((verdict = read_timestamp(rules, raw, &record->timestamp)))
+            return verdict;
+        record->next = OFFSET_DELTA; /* fall through */
+    case OFFSET_DELTA:
+        if ((verdict = read_varint(record, window, 32, &raw)))
+            return verdict;
+        if (raw != (uint64_t)index << 1)
+            return BAD_OFFSET_DELTA;
+        record->next = KEY; /* fall through */
+    case KEY:
+        if ((verdict = skip_nullable(record, window, &is_null)))
+            return verdict;
+        record->has_key = !is_null;
+        record->next = VALUE; /* fall through */
+    case VALUE:
+        if ((verdict = skip_nullable(record, window, &is_null)))
+            return verdict;
+        record->next = HEADER_COUNT; /* fall through */
+    case HEADER_COUNT:
+        if ((verdict = read_varint(record, window, 32, &raw)))
+            return verdict;
+        if (raw & 1)
+            return BAD_HEADER_COUNT;
+        record->headers_left = raw >> 1;
+        record->headers_end = window->start + window->position + (raw >> 1);
+        for (; record->headers_left; record->headers_left--) {
+            record->next = HEADER_KEY; /* fall through */
+    case HEADER_KEY:
+            if ((verdict = skip_nullable(record, window, &is_null)))
+                return verdict;
+            if (is_null)
+                return NULL_HEADER_KEY;
+            record->next = HEADER_VALUE; /* fall through */
+    case HEADER_VALUE:
+            if ((verdict = skip_nullable(record, window, &is_null)))
+                return verdict;
+        }
+        record->next = ENDED; /* fall through */
+    case ENDED:
+        break;
+    }
+    if (window->start + window->position != record->end)
         return LENGTH_MISMATCH;
-    from->position = end;
-    return OK;
+    return window->position > window->size ? TRUNCATED : OK;
 }
 
-/* Holds a well-formed record against the rules of its topic. */
-static inline enum verdict check_rules(const struct rules *rules, const struct facts *facts)
+/* Whether a well-formed record breaks a rule of its topic. */
+static inline enum verdict check_rules(const struct rules *rules, const struct record *record)
 {
-    if (!facts->has_key && rules->compacted)
+    if (!record->has_key && rules->compacted)
         return NULL_KEY;
-    int64_t timestamp = facts->timestamp;
+    int64_t timestamp = record->timestamp;
     if ((timestamp < rules->timestamp_min || timestamp > rules->timestamp_max) && timestamp != -1)
         return TIMESTAMP_OUT_OF_RANGE;
     return OK;
 }
-
-/* The field that comes next in a record of which only a part has come. ENDED waits for the last bytes of the record. */
-enum field_kind { LENGTH, TIMESTAMP, OFFSET_DELTA, KEY, VALUE, HEADER_COUNT, HEADER_KEY, HEADER_VALUE, ENDED };
 
 enum { VIOLATIONS_MAX = 1000, RELEASE_GIL_BYTES = 64 * 1024 };
 
@@ -180,142 +200,26 @@ struct violation {
     enum verdict verdict;
 };
 
-/* A scan of records that come in windows. Positions count from the start of the records. */
+/* A scan of records that come in windows. */
 struct scan {
     struct rules rules;
     int32_t record_count;
-    int32_t index; /* of the record that is scanned, or the count after the last */
+    int32_t index; /* of the record that is parsed, or the count after the last */
     int64_t newest;
     uint64_t fed;
     uint64_t position;    /* of the next field; may be beyond what was fed after a length was skipped */
     enum verdict verdict; /* on the record at `index` */
-    /* The rest is about the record that has come in part. */
-    enum field_kind next;
-    struct facts facts;
-    uint64_t raw; /* the bits so far of a varint, and how many */
-    unsigned shift;
-    uint64_t end;         /* of the record, 0 while its length is not known */
-    uint64_t headers_end; /* the least position at which its headers can end, 0 while their count is not known */
-    uint64_t headers_left;
+    struct record record;
     /* Records that are well formed, but break a rule of their topic. */
     int32_t violation_count;
     struct violation violations[VIOLATIONS_MAX];
 };
 
-/* Reads on with a varint. 0 means that the data ends inside it. */
-static int resume_raw(struct scan *scan, struct cursor *at, unsigned bits, uint64_t *raw)
-{
-    while (at->position < at->size) {
-        uint8_t byte = at->data[at->position++];
-        unsigned shift = scan->shift;
-        if (shift + 7 > bits && byte >> (bits - shift)) {
-            scan->verdict = BAD_VARINT;
-            return 0;
-        }
-        scan->raw |= (uint64_t)(byte & 0x7f) << shift;
-        scan->shift += 7;
-        if (byte < 0x80) {
-            *raw = scan->raw;
-            scan->raw = 0;
-            scan->shift = 0;
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static enum verdict resume_nullable(struct cursor *at, uint64_t raw)
-{
-    if (raw & 1)
-        return raw == 1 ? OK : BAD_FIELD_LENGTH;
-    at->position += raw >> 1;
-    return OK;
-}
-
-/* Takes in the value of one field; `start` is where the data lies in the records. */
-static enum verdict take_field(struct scan *scan, struct cursor *at, uint64_t start, uint64_t raw)
-{
-    switch (scan->next) {
-    case LENGTH:
-        if (raw & 1)
-            return BAD_RECORD_LENGTH;
-        scan->end = start + at->position + (raw >> 1);
-        at->position++; /* the attributes */
-        scan->next = TIMESTAMP;
-        return OK;
-    case TIMESTAMP:
-        scan->next = OFFSET_DELTA;
-        return read_timestamp(&scan->rules, raw, &scan->facts.timestamp);
-    case OFFSET_DELTA:
-        scan->next = KEY;
-        return raw == (uint64_t)(uint32_t)scan->index << 1 ? OK : BAD_OFFSET_DELTA;
-    case KEY:
-        scan->facts.has_key = raw != 1;
-        scan->next = VALUE;
-        return resume_nullable(at, raw);
-    case VALUE:
-        scan->next = HEADER_COUNT;
-        return resume_nullable(at, raw);
-    case HEADER_COUNT:
-        if (raw & 1)
-            return BAD_HEADER_COUNT;
-        scan->headers_left = raw >> 1;
-        scan->headers_end = start + at->position + (raw >> 1);
-        scan->next = scan->headers_left ? HEADER_KEY : ENDED;
-        break;
-    case HEADER_KEY:
-        if (raw == 1)
-            return NULL_HEADER_KEY;
-        scan->next = HEADER_VALUE;
-        return resume_nullable(at, raw);
-    default: {
-        enum verdict verdict = resume_nullable(at, raw);
-        if (verdict)
-            return verdict;
-        scan->next = --scan->headers_left ? HEADER_KEY : ENDED;
-    }
-    }
-    return scan->next == ENDED && start + at->position != scan->end ? LENGTH_MISMATCH : OK;
-}
-
-/* Scans on in a record that the data may cut anywhere. 1 means that all of it has come, and is well formed. */
-static int resume_record(struct scan *scan, struct cursor *at, uint64_t start)
-{
-    uint64_t raw;
-    while (scan->next != ENDED) {
-        if (!resume_raw(scan, at, scan->next == TIMESTAMP ? 64 : 32, &raw))
-            return 0;
-        if ((scan->verdict = take_field(scan, at, start, raw)))
-            return 0;
-    }
-    if (at->position > at->size)
-        return 0;
-    scan->next = LENGTH;
-    scan->end = scan->headers_end = 0;
-    return 1;
-}
-
-/* Notes that a record breaks a rule. Beyond the first thousand nobody needs to know. */
+/* Notes a violation; nobody needs to know more than the first thousand. */
 static void note_violation(struct scan *scan, enum verdict verdict)
 {
     if (scan->violation_count < VIOLATIONS_MAX)
         scan->violations[scan->violation_count++] = (struct violation){scan->index, verdict};
-}
-
-/* Scans one record if all of it has come; 0 otherwise, or if it is malformed, which `verdict` says. */
-static inline int scan_next(struct scan *scan, struct cursor *at, uint64_t start)
-{
-    if (scan->next == LENGTH && !scan->shift) {
-        enum verdict verdict = scan_record(at, &scan->rules, (uint32_t)scan->index, &scan->facts);
-        if (verdict == OK)
-            return 1;
-        if (verdict != TRUNCATED && verdict != BAD_RECORD_LENGTH && verdict != BAD_HEADER_COUNT) {
-            scan->verdict = verdict;
-            return 0;
-        }
-        /* The end of the data may be the reason, which need not be the end of the records. */
-    }
-    return resume_record(scan, at, start);
 }
 
 static void scan_window(struct scan *scan, const uint8_t *data, uint64_t size)
@@ -324,16 +228,22 @@ static void scan_window(struct scan *scan, const uint8_t *data, uint64_t size)
     scan->fed += size;
     if (scan->verdict || scan->position > scan->fed)
         return;
-    struct cursor at = {data, size, scan->position - start};
-    while (scan->index < scan->record_count && scan_next(scan, &at, start)) {
-        enum verdict violation = check_rules(&scan->rules, &scan->facts);
-        if (violation)
-            note_violation(scan, violation);
-        if (scan->facts.timestamp > scan->newest)
-            scan->newest = scan->facts.timestamp;
-        scan->index++;
+    struct window window = {data, size, start, scan->position - start};
+    struct record record = scan->record; /* a local variable, which the compiler keeps in registers */
+    for (; scan->index < scan->record_count; scan->index++) {
+        enum verdict verdict = parse_record(&record, &window, &scan->rules, (uint32_t)scan->index);
+        if (verdict) {
+            scan->verdict = verdict == TRUNCATED ? OK : verdict;
+            break;
+        }
+        if ((verdict = check_rules(&scan->rules, &record)))
+            note_violation(scan, verdict);
+        if (record.timestamp > scan->newest)
+            scan->newest = record.timestamp;
+        record = (struct record){0};
     }
-    scan->position = start + at.position;
+    scan->record = record;
+    scan->position = start + window.position;
 }
 
 /* The verdict on all that was fed: the first record that is malformed, as if all records had been there at once. */
@@ -341,9 +251,9 @@ static enum verdict finish_scan(const struct scan *scan, int32_t *index)
 {
     *index = scan->index;
     if (scan->index < scan->record_count) {
-        if (scan->end > scan->fed)
+        if (scan->record.end > scan->fed)
             return BAD_RECORD_LENGTH;
-        if (scan->headers_end > scan->fed)
+        if (scan->record.headers_end > scan->fed)
             return BAD_HEADER_COUNT;
         return scan->verdict ? scan->verdict : TRUNCATED;
     }
@@ -572,7 +482,7 @@ static inline int16_t int16_from(const uint8_t *at) { return (int16_t)big_endian
 static inline int32_t int32_from(const uint8_t *at) { return (int32_t)big_endian(at, 4); }
 static inline int64_t int64_from(const uint8_t *at) { return (int64_t)big_endian(at, 8); }
 
-/* Whether this is exactly one batch that is fit to be stored as it is, and by a client. */
+/* Whether this is exactly one batch of a client's that may be stored as it is. */
 static int is_plain_batch(const uint8_t *batch, int64_t size, struct rules *rules)
 {
     if (size < HEADER_SIZE || int32_from(batch + 8) != size - LOG_OVERHEAD || batch[16] != MAGIC)
@@ -587,16 +497,16 @@ static int is_plain_batch(const uint8_t *batch, int64_t size, struct rules *rule
     if (producer_id >= 0 ? int16_from(batch + 51) < 0 || int32_from(batch + 53) < 0 : attributes & TRANSACTIONAL_BIT)
         return 0;
     rules->base_timestamp = int64_from(batch + 27);
-    struct cursor at = {batch + HEADER_SIZE, (uint64_t)(size - HEADER_SIZE), 0};
-    struct facts facts;
+    struct window window = {batch + HEADER_SIZE, (uint64_t)(size - HEADER_SIZE), 0, 0};
     int64_t newest = -1;
     for (uint32_t index = 0; index < (uint32_t)record_count; index++) {
-        if (scan_record(&at, rules, index, &facts) || check_rules(rules, &facts))
+        struct record record = {0};
+        if (parse_record(&record, &window, rules, index) || check_rules(rules, &record))
             return 0;
-        if (facts.timestamp > newest)
-            newest = facts.timestamp;
+        if (record.timestamp > newest)
+            newest = record.timestamp;
     }
-    return at.position == at.size && newest == int64_from(batch + 35);
+    return window.position == window.size && newest == int64_from(batch + 35);
 }
 
 /* Takes the batch, whether its topic is compacted, and the bounds on timestamps. */
@@ -969,7 +879,7 @@ static int add_types(PyObject *module)
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)add_types}, {0, NULL}};
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_native", "C twins and short ways; see the top.", 0, methods, slots, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_native", "Records and batches in C.", 0, methods, slots, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__native(void)

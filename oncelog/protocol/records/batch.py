@@ -31,7 +31,7 @@ from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from oncelog.protocol.records.checksum import crc32c
 from oncelog.protocol.records.compression import Allow, Compression, check_size, compress, compressed, decompressed
-from oncelog.protocol.records.short_ways import encode_plain_records
+from oncelog.protocol.records.fast_path import encode_plain_records
 from oncelog.protocol.records.varint import encode_varint
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ def _seal(batch: bytearray) -> bytearray:
 
 
 def _encode_records(records: Iterable[tuple[int, Record]], base_timestamp: int) -> bytes:
-    """Write records, each with its offset delta; see record.py for their layout."""
+    """Write records, each with its offset delta; see parser.py for their layout."""
     out: list[bytes] = []
     for offset_delta, (_, timestamp, key, value, headers, attributes) in records:
         parts = [bytes((attributes & 0xFF,)), encode_varint(timestamp - base_timestamp), encode_varint(offset_delta)]

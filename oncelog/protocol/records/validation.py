@@ -20,7 +20,6 @@ from typing import Final
 
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError, ProtocolError
-from oncelog.protocol.records import scan
 from oncelog.protocol.records.batch import (
     CODEC_MASK,
     CONTROL_BIT,
@@ -38,7 +37,8 @@ from oncelog.protocol.records.batch import (
     read_header,
 )
 from oncelog.protocol.records.compression import Allow, Compression, check_size, decompressed
-from oncelog.protocol.records.short_ways import read_plain_batch
+from oncelog.protocol.records.fast_path import read_plain_batch
+from oncelog.protocol.records.verdicts import INT64_MAX, INT64_MIN, OK, REASONS, TIMESTAMP_OUT_OF_RANGE
 
 try:
     from oncelog.protocol.records._native import RecordScanner
@@ -48,21 +48,6 @@ except ImportError:
 _INT32: Final = struct.Struct(">i")
 _LENGTH_MIN: Final = 14
 """The overhead of a magic 0 message, the smallest thing that was ever valid here."""
-
-_REASONS: Final = {
-    scan.TRUNCATED: "the data ends inside it",
-    scan.BAD_VARINT: "it has a varint that is too long",
-    scan.BAD_RECORD_LENGTH: "its length is negative or reaches beyond the batch",
-    scan.BAD_FIELD_LENGTH: "it has a field with a length below -1",
-    scan.BAD_HEADER_COUNT: "its header count is negative or larger than the batch",
-    scan.NULL_HEADER_KEY: "it has a header with a null key",
-    scan.NULL_KEY: "Compacted topic cannot accept message without key",
-    scan.BAD_OFFSET_DELTA: "its offset delta is not its place in the batch",
-    scan.LENGTH_MISMATCH: "its length differs from its content",
-    scan.BYTES_LEFT_OVER: "it is the last by the record count, but bytes follow",
-    scan.TIMESTAMP_OVERFLOW: "its timestamp does not fit in 64 bits",
-    scan.TIMESTAMP_OUT_OF_RANGE: "its timestamp is outside the range that the topic allows",
-}
 
 
 class BadRecord(NamedTuple):
@@ -95,8 +80,8 @@ class _Rules(NamedTuple):
     """What a topic demands of each record."""
 
     compacted: bool
-    timestamp_min: int = scan.INT64_MIN
-    timestamp_max: int = scan.INT64_MAX
+    timestamp_min: int = INT64_MIN
+    timestamp_max: int = INT64_MAX
 
 
 def check_produce_records(
@@ -105,8 +90,8 @@ def check_produce_records(
     compacted: bool,
     max_message_bytes: int,
     allow_zstd: bool,
-    timestamp_ms_min: int = scan.INT64_MIN,
-    timestamp_ms_max: int = scan.INT64_MAX,
+    timestamp_ms_min: int = INT64_MIN,
+    timestamp_ms_max: int = INT64_MAX,
     allow: Allow = check_size,
 ) -> BatchHeader:
     """Check one partition's records of a produce request: give the header of their one batch, or KafkaError.
@@ -118,17 +103,17 @@ def check_produce_records(
         raise NoBatchError("there are no records")
     view = memoryview(records)
     # Twice as fast as max() and min().
-    if timestamp_ms_min < scan.INT64_MIN:
-        timestamp_ms_min = scan.INT64_MIN
-    if timestamp_ms_max > scan.INT64_MAX:
-        timestamp_ms_max = scan.INT64_MAX
+    if timestamp_ms_min < INT64_MIN:
+        timestamp_ms_min = INT64_MIN
+    if timestamp_ms_max > INT64_MAX:
+        timestamp_ms_max = INT64_MAX
     if len(view) <= max_message_bytes:
         fields = read_plain_batch(view, compacted, timestamp_ms_min, timestamp_ms_max)
         if fields is not None:
             header = tuple.__new__(BatchHeader, fields)
             if header.crc == compute_crc(view):
                 return header
-    # Not plain, or at fault: the long way says in which respect.
+    # The batch is not plain, or has a fault, which is found below.
     _check_framing(view)
     header = BatchHeader._make(HEADER.unpack_from(view))
     _check_codec(header.attributes & CODEC_MASK, allow_zstd)
@@ -223,8 +208,8 @@ def _check_body(view: memoryview, header: BatchHeader, rules: _Rules, allow: All
     except ProtocolError as error:
         raise _invalid(f"the records cannot be decompressed: {error}") from None
     verdict, index, newest, violations = scanner.finish()
-    if verdict != scan.OK:
-        raise _invalid(f"record {index} of the batch: {_REASONS[verdict]}")
+    if verdict != OK:
+        raise _invalid(f"record {index} of the batch: {REASONS[verdict]}")
     if violations:
         raise _bad_records(violations)
     return newest
@@ -232,9 +217,9 @@ def _check_body(view: memoryview, header: BatchHeader, rules: _Rules, allow: All
 
 def _bad_records(violations: list[tuple[int, int]]) -> BadRecordsError:
     """One late timestamp decides the code, as in Kafka."""
-    timed = any(verdict == scan.TIMESTAMP_OUT_OF_RANGE for _, verdict in violations)
+    timed = any(verdict == TIMESTAMP_OUT_OF_RANGE for _, verdict in violations)
     code = ErrorCode.INVALID_TIMESTAMP if timed else ErrorCode.INVALID_RECORD
-    return BadRecordsError(code, [BadRecord(index, _REASONS[verdict]) for index, verdict in violations])
+    return BadRecordsError(code, [BadRecord(index, REASONS[verdict]) for index, verdict in violations])
 
 
 def _correct_max_timestamp(view: memoryview, header: BatchHeader, newest: int) -> BatchHeader:

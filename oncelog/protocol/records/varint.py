@@ -15,20 +15,11 @@ def encode_varint(value: int) -> bytes:
     return encode_uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Read an int32; return it and the position behind it."""
-    raw, position = read_raw(data, position, 32)
-    return (raw >> 1) ^ -(raw & 1), position
-
-
-def read_varlong(data: bytes, position: int) -> tuple[int, int]:
-    """Read an int64; return it and the position behind it."""
-    raw, position = read_raw(data, position, 64)
-    return (raw >> 1) ^ -(raw & 1), position
-
-
 def read_raw(data: bytes, position: int, bits: int) -> tuple[int, int]:
-    """Read the unsigned form, before zig-zag is undone. IndexError says that the data ends inside it."""
+    """Read the unsigned form, before zig-zag is undone, and return the position behind it too.
+
+    IndexError if the data ends inside it.
+    """
     raw = 0
     shift = 0
     while True:

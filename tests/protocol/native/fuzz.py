@@ -16,10 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    pass
+from typing import Any
 
 MODULES = ("oncelog.protocol.codec._native", "oncelog.protocol.records._native")
 INT64_MAX = 2**63 - 1
@@ -44,7 +41,7 @@ def outcome(function: Callable[[], Any], *refusals: type[Exception]) -> Any:
         result = function()
     except refusals as error:
         return type(error)
-    return repr(result) if "nan" in repr(result) else result
+    return result if isinstance(result, bytes) or "nan" not in repr(result) else repr(result)
 
 
 class CodecFuzzer:

@@ -81,7 +81,7 @@ def java_records() -> list[Record]:
 
 @pytest.fixture(scope="module", params=["native", "plain"])
 def scanner(request: pytest.FixtureRequest) -> Iterator[type[scan.RecordScanner]]:
-    """Each implementation of the scan in turn, also put to use in `validation`; the plain one without short ways."""
+    """Each implementation of the scan in turn, also put to use in `validation`; the plain one without fast paths."""
     implementation = scan.RecordScanner
     if request.param == "native":
         try:

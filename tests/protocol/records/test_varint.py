@@ -6,10 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.protocol.errors import ProtocolError
-from oncelog.protocol.records.varint import encode_varint, read_varint, read_varlong
+from oncelog.protocol.records.varint import encode_varint, read_raw
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
+    raw, position = read_raw(data, position, bits)
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def read_varlong(data: bytes, position: int) -> tuple[int, int]:
+    return read_varint(data, position, 64)
 
 
 @pytest.mark.parametrize(

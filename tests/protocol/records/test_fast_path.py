@@ -1,4 +1,4 @@
-"""The short ways, in C, give what the long ways give, or nothing."""
+"""The fast paths in C give what the Python code gives, or None."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ def test_records_are_encoded_alike(records: list[Record], base_timestamp: int) -
         None,
     ],
 )
-def test_other_records_are_left_alone(unusual: Any) -> None:
+def test_other_records_are_left_to_python(unusual: Any) -> None:
     assert _native.encode_plain_records([record(), unusual], T0) is None
 
 
-def outcome(batch: bytes, *, short: bool, **rules: Any) -> tuple[BatchHeader | None, object, bytes]:
+def outcome(batch: bytes, *, fast: bool, **rules: Any) -> tuple[BatchHeader | None, object, bytes]:
     """The header or the refusal, and what became of the bytes."""
     buffer = bytearray(batch)
     arguments = {"compacted": False, "max_message_bytes": 1000, "allow_zstd": True} | rules
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(validation, "read_plain_batch", _native.read_plain_batch if short else lambda *_: None)
+        patch.setattr(validation, "read_plain_batch", _native.read_plain_batch if fast else lambda *_: None)
         try:
             header, error = validation.check_produce_records(memoryview(buffer), **arguments), None
         except KafkaError as refusal:
@@ -102,15 +102,15 @@ def test_a_batch_is_judged_alike(
     if mends_crc:
         struct.pack_into(">I", batch, CRC_POSITION, compute_crc(memoryview(batch)))
     rules = {"compacted": compacted, "timestamp_ms_min": bounds[0], "timestamp_ms_max": bounds[1]}
-    assert outcome(batch, short=True, **rules) == outcome(batch, short=False, **rules)
+    assert outcome(batch, fast=True, **rules) == outcome(batch, fast=False, **rules)
 
 
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_judged_alike(data: bytes) -> None:
-    assert outcome(data, short=True) == outcome(data, short=False)
+    assert outcome(data, fast=True) == outcome(data, fast=False)
 
 
-def test_what_is_usual_takes_the_short_way() -> None:
+def test_a_plain_batch_takes_the_fast_path() -> None:
     batch = build_batch([record(), record()], producer_id=7, producer_epoch=1, base_sequence=5, transactional=True)
     found = _native.read_plain_batch(memoryview(batch), False, 0, 2**62)
     assert BatchHeader(*found) == read_header(batch)

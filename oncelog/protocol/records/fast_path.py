@@ -1,6 +1,6 @@
-"""Short ways for what is usual, in C: each gives its result, or None for whatever is not of the usual shape.
+"""Fast paths in C for the most common batches. Each gives its result, or None if the batch is not of that kind.
 
-The long way, in Python, is taken then; and always where the extension could not be built.
+The caller then uses the Python code, as it does wherever the extension could not be built.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ try:
 except ImportError:
 
     def encode_plain_records(records: list[Record], base_timestamp: int, /) -> bytes | None:
-        """The records without headers, numbered from 0."""
+        """The records, numbered from 0, if none has headers."""
         return None
 
     def read_plain_batch(
         batch: memoryview, compacted: bool, timestamp_min: int, timestamp_max: int, /
     ) -> tuple[int, ...] | None:
-        """The header of a batch that a broker may store as it is, if its checksum is right: one, whole, plain."""
+        """The header of a single, whole, uncompressed batch that a broker may store as it is, if its CRC is right."""
         return None
