@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oncelog.protocol.records.record import iter_records
+from oncelog.testing import Broker
 from tests.bad_input.conftest import ErrorLog, StartBroker
 from tests.bad_input.faulty_disk import FaultyDisk
 from tests.bad_input.live import LiveBroker
@@ -28,6 +30,7 @@ from tests.bad_input.requests import (
     produce_codes,
     record,
 )
+from tests.transactions.wire_producer import port_of
 
 TMPFS_BYTES = 4 << 20
 
@@ -212,6 +215,29 @@ def test_a_volume_that_fills_up_and_is_freed(
         assert values(client, "growing")[acked:] == [b"after"]
     said_once(error_log, "growing-0")
     restart(start_broker, broker, "growing", acked + 1)
+
+
+def test_a_full_volume_can_be_read_after_a_kill(small_volume: Path) -> None:
+    broker = Broker({"log.flush.on.ack": True}, data_dir=small_volume / "data", subprocess=True)
+    with broker:
+        with RawClient(port_of(broker)) as client:
+            create_topic(client, "t")
+            for number in range(10):
+                assert produced(client, "t", b"%d" % number * 500) == (0, number)
+            ballast = small_volume / "ballast"
+            with ballast.open("wb", buffering=0) as file, suppress(OSError):
+                while True:
+                    file.write(bytes(4096))
+            while produced(client, "t", bytes(5000))[0] == 0:
+                pass
+            count = end_offset(client, "t")
+        broker.kill()
+        broker.start()
+        with RawClient(port_of(broker)) as client:
+            assert len(values(client, "t")) == count
+            assert produced(client, "t", bytes(5000)) == (56, -1)
+            ballast.unlink()
+            assert produced(client, "t", bytes(5000)) == (0, count)
 
 
 def restart(start_broker: StartBroker, broker: LiveBroker, topic: str, count: int) -> None:

@@ -19,6 +19,7 @@ anything else. A log that cannot be trusted stays where it is, and asking for it
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -205,8 +206,17 @@ class LogManager:
             except StorageError as error:
                 self.failures[topic, partition] = str(error)
             yield topic, partition
-        self.write_checkpoints()
+        self._note_recovered()
         self.was_clean = True
+
+    def _note_recovered(self) -> None:
+        """Without new checkpoints the next recovery has more to read. A full disk is to be read all the same."""
+        try:
+            self.write_checkpoints()
+        except StorageError as error:
+            if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            logger.error("%s", error)
 
     def get(self, topic: str, partition: int, *, now_ms: int) -> PartitionLog | None:
         """The log of a partition, opened if need be; None if it does not exist."""

@@ -243,7 +243,11 @@ def _check_batches(
 
 
 def _rebuild_segment(log: PartitionLog, segment: Segment, now_ms: int) -> None:
-    """Builds indexes, epochs and producer state from a segment whose batches are known to be good."""
+    """Builds indexes, epochs and producer state from a segment whose batches are known to be good.
+
+    The indexes of the last segment stay in memory until it is closed, as if it had just been written: the disk may be
+    full, and the log is to be read all the same. A crash finds them in doubt in any case.
+    """
     segment.reset_indexes()
     interval = log.config.index_interval_bytes
     for position, header in iter_headers(log.disk, segment.file(), 0, segment.size_bytes):
@@ -253,7 +257,8 @@ def _rebuild_segment(log: PartitionLog, segment: Segment, now_ms: int) -> None:
         if header.producer_id >= 0:
             batch = read_batch(segment, position, header) if header.is_control else b""
             apply_batch(log, header, batch, now_ms)
-    log.dirty_fds += segment.write_indexes()
+    if segment is not log.segments.items[-1]:
+        log.dirty_fds += segment.write_indexes()
     log.dirty_directories.add(log.directory)
     segment.dirty = True
     if segment not in log.dirty_segments:

@@ -5,13 +5,14 @@ import logging
 import random
 
 import pytest
-from log_helpers import CONFIG, NOW, TOPIC_ID, History, append, batch_of, open_log, read_all
+from log_helpers import CONFIG, NOW, TOPIC_ID, History, append, batch_of, flush_ahead, open_log, read_all
 from simulated_disk import SimulatedDisk
 
 from oncelog.broker.log import producer_snapshot
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_entry import ProducerEntry
+from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.batch import read_header
 
 FIRST_LOG = "/t-0/" + "0" * 20 + ".log"
@@ -103,6 +104,28 @@ def test_a_lost_middle_segment_ends_the_log() -> None:
     assert log.end_offset == bases[2]
     assert read_all(log) == [batch for batch in batches if read_header(batch).base_offset < bases[2]]
     assert append(log, batch_of()).first_offset == bases[2]
+
+
+def test_a_full_disk_can_be_read_after_a_crash() -> None:
+    config = CONFIG.replace(segment_bytes=100_000)
+    disk = SimulatedDisk()
+    log = open_log(disk, config=config)
+    batches = [batch_of(2) for _ in range(20)]
+    for batch in batches:
+        append(log, batch)
+    flush_ahead(log)
+    killed = disk.after_kill()
+    for kind in ("create", "pwrite"):
+        killed.fail(kind, *[errno.ENOSPC] * 1000)
+    log = open_log(killed, config=config)
+    assert read_all(log) == [bytes(batch) for batch in batches]
+    with pytest.raises(KafkaError, match="No space left"):
+        append(log, batch_of())
+    killed.failures.clear()
+    append(log, batch_of())
+    log.close()
+    again = open_log(killed, config=config, clean=True, recovery_point=41)
+    assert len(read_all(again)) == 21
 
 
 def test_a_gap_between_files_ends_a_compacted_log_too() -> None:
