@@ -1,11 +1,11 @@
-"""Large requests in chunks: a request is cut along one of its arrays, and the answers to the chunks are joined.
+"""Splits a large request into chunks along one of its arrays, and joins the responses to the chunks.
 
-A path names an array and the arrays around it, outermost first: ("topics", "partitions"). The elements of the last
-one are counted. Each chunk is a message of its own with some of them and with the elements around those.
+A path names an array and the arrays around it, outermost first: ("topics", "partitions"). The
+elements of the last array are counted. Each chunk is a message with some of them and with the elements around those.
 
     topics: A [0 1 2 3 4], B [0], C []    in chunks of 3 partitions:    A [0 1 2] · A [3 4], B [0] · C []
 
-The second chunk goes on with A, which the first one began. Its `seam` says so, and the answers for A become one.
+The second chunk continues A, which the first one began. Its `seam` says so, and the responses for A become one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 
 
 class ChunkPaths(NamedTuple):
-    """How the requests of an API are cut: along `request`; the answers are joined along `response`."""
+    """Requests of an API are split along `request`, and their responses are joined along `response`."""
 
     request: Path
     response: Path
@@ -33,7 +33,7 @@ def along(request: str, response: str | None = None) -> ChunkPaths:
 
 
 class ChunkSize:
-    """How many elements the next chunk has. The one who handles the chunks may change it between two of them."""
+    """How many elements the next chunk has. Whoever handles the chunks may change it between two chunks."""
 
     __slots__ = ("elements", "left")
 
@@ -42,23 +42,23 @@ class ChunkSize:
 
 
 def cut(message: Message, path: Path, size: ChunkSize) -> Iterator[tuple[Any, int]]:
-    """Chunks, each with its seam: at how many levels, from the outermost on, it goes on with an element of the last."""
+    """Yield chunks, each with its seam: at how many levels, from the outermost, it continues the chunk before it."""
     for chunk, seam in _parts(message, path, size):
         yield chunk, max(0, seam - 1)
         size.left = size.elements
 
 
-def join(answers: Message, more: Message, path: Path, seam: int) -> None:
-    """Add the answers to the next chunk. Other fields stay those of the first chunk, but an error stands for all."""
+def join(responses: Message, more: Message, path: Path, seam: int) -> None:
+    """Add the response to the next chunk. Other fields stay those of the first response, but an error replaces them."""
     if getattr(more, "error_code", 0):
-        answers.error_code = more.error_code  # type: ignore[attr-defined]
-    _join(answers, more, path, seam)
+        responses.error_code = more.error_code  # type: ignore[attr-defined]
+    _join(responses, more, path, seam)
 
 
 def _parts(node: S, path: Path, size: ChunkSize) -> Iterator[tuple[S, int]]:
-    """Copies of `node` with some of its elements each; a copy ends where the chunk does.
+    """Yield copies of `node`, each with some of its elements; a copy ends where its chunk does.
 
-    The number beside a copy counts the levels that continue the former copy, `node` itself among them.
+    The number with a copy counts the levels that continue the previous copy, including `node` itself.
     """
     name, *rest = path
     elements = getattr(node, name)

@@ -1,7 +1,7 @@
-"""Kafka's error codes, and the two exceptions that carry a peer's mistake.
+"""Kafka's error codes, and the two exceptions for mistakes of a peer.
 
-`ProtocolError` means that bytes could not be understood: the connection is closed without an answer.
-`KafkaError` means that a request was understood and is refused: it becomes an error code in the answer.
+`ProtocolError`: the bytes could not be understood, and the connection is closed without a response.
+`KafkaError`: the request was understood and is refused with an error code in the response.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class ErrorCode(IntEnum):
 
 
 MESSAGE_LENGTH_MAX = 1000
-"""Messages quote what clients sent, and no string of an answer may be longer than 32,767 bytes."""
+"""Messages quote what clients sent, and a string in a response has at most 32,767 bytes."""
 
 
 class ProtocolError(Exception):
@@ -157,7 +157,7 @@ class ProtocolError(Exception):
 
 
 class TooManyElementsError(ProtocolError):
-    """The arrays of a message have more elements, all together, than its reader takes."""
+    """The arrays of a message have more elements in total than its reader accepts."""
 
     def __init__(self) -> None:
         super().__init__("the message has too many elements")

@@ -1,8 +1,8 @@
 """Frames on a byte stream: a 4-byte big-endian size, then that many bytes. No sockets here.
 
-A `FrameBuffer` is the memory that a connection receives into. Frames are handed out as views of it, so their
-bytes are not copied between the socket and the log; in return, a view is valid only until the buffer is asked
-for room again. The buffer grows with the bytes that came, never with the size that a peer merely claims.
+A connection receives into the memory of a `FrameBuffer`, which returns frames as views of that memory. So the bytes
+are not copied between the socket and the log, but a view is valid only until the next call to `room`. The buffer
+grows with the bytes that were received, never with the size that a peer merely claims.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REQUEST_SIZE_BYTES_MIN = 8
 
 _SIZE = struct.Struct(">i")
 COALESCE_BYTES_MAX = 32 * 1024
-"""Up to this size parts of an answer are joined; `StoredBytes` are always larger, since reading few bytes is cheap."""
+"""Shorter parts of a response are joined. `StoredBytes` are always longer, since it is cheap to read a few bytes."""
 
 
 class FrameBuffer:
@@ -38,11 +38,11 @@ class FrameBuffer:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes that came and belong to no frame handed out so far."""
+        """Bytes that were received and belong to no frame returned so far."""
         return self._end - self._start
 
     def room(self) -> memoryview:
-        """Where the next bytes may be received; never empty. Ends the life of frames handed out."""
+        """Where to receive the next bytes; never empty. Invalidates all frames returned so far."""
         if self._start == self._end:
             self._start = self._end = 0
         if self._end == self._capacity or (self._start and self._frame_end() > self._capacity):
@@ -54,7 +54,7 @@ class FrameBuffer:
         self._end += size_bytes
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its size, or None until more bytes have come."""
+        """Return the next whole frame without its size, or None if it has not been received."""
         start = self._start + 4
         if self._end < start:
             return None
@@ -69,11 +69,11 @@ class FrameBuffer:
 
     @property
     def wants_more_memory(self) -> bool:
-        """Whether the frame under way will make the buffer grow."""
+        """Whether the frame that is being received needs a larger buffer."""
         return self._frame_end() - self._start > self._capacity
 
     def detach(self) -> int:
-        """Leave the memory to the frames handed out, which stay valid; returns its size. What follows is copied."""
+        """Leave the memory to the frames returned so far, which stay valid. Return its size. Later bytes are copied."""
         detached_bytes = self._capacity
         pending = self._end - self._start
         view = memoryview(bytearray(max(pending, CAPACITY_BYTES_MIN)))
@@ -84,13 +84,13 @@ class FrameBuffer:
         return detached_bytes
 
     def trim(self) -> None:
-        """Give memory back when nothing is buffered."""
+        """Free the memory if nothing is buffered."""
         if self._start == self._end and self._capacity:
             self._start = self._end = self._capacity = 0
             self._view = memoryview(b"")
 
     def _frame_end(self) -> int:
-        """Where the frame that begins at `_start` will end in the buffer, as far as is known."""
+        """Where the frame at `_start` will end in the buffer, as far as is known."""
         if self._end - self._start < 4:
             return self._start + 4
         (size_bytes,) = _SIZE.unpack_from(self._view, self._start)
@@ -114,7 +114,7 @@ class FrameBuffer:
 
 
 def describe_bad_size(size_bytes: int, size_bytes_max: int) -> str:
-    """Say what a size that cannot be one probably is; people meet this with the wrong protocol or port."""
+    """Explain an impossible size, which usually comes from a client of another protocol."""
     head = _SIZE.pack(size_bytes)
     if head[:2] == b"\x16\x03":
         return "a TLS client connected to a plaintext listener"

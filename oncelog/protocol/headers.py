@@ -5,8 +5,8 @@
     response v0   correlation_id int32
     response v1   the same, then tagged fields
 
-Flexible versions of an API use the later header, except that ApiVersions always answers with v0, because its
-client cannot know yet what the broker understands (KIP-511).
+Flexible versions of an API use the later header, except that a response to ApiVersions is always v0, because
+its client does not know yet what the broker supports (KIP-511).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CORRELATION = struct.Struct(">i")
 
 
 def decode_request_start(frame: Buffer) -> tuple[int, int, int]:
-    """Key, version and correlation id, which stand at the same place in every request."""
+    """Return the key, version and correlation id, which have the same place in every request."""
     try:
         return _START.unpack_from(frame)
     except struct.error:
@@ -31,7 +31,7 @@ def decode_request_start(frame: Buffer) -> tuple[int, int, int]:
 
 
 def decode_request_rest(frame: memoryview, flexible: bool) -> tuple[str | None, int]:
-    """The client id, and the position at which the body begins."""
+    """Return the client id and the position of the body."""
     try:
         (size_bytes,) = _LENGTH.unpack_from(frame, 8)
         position = 10
@@ -71,7 +71,7 @@ def encode_response_header(api_key: int, correlation_id: int, flexible: bool) ->
 
 
 def decode_response_header(frame: Buffer, api_key: int, flexible: bool) -> tuple[int, int]:
-    """The correlation id, and the position at which the body begins."""
+    """Return the correlation id and the position of the body."""
     try:
         (correlation_id,) = _CORRELATION.unpack_from(frame)
         position = 4

@@ -1,5 +1,5 @@
-"""The scalar types of the wire format, as markers for declarations and as the few functions that compiled
-codecs call when a value is not of the common, short shape.
+"""The scalar types of the wire format, as markers for declarations, and the few functions that generated
+codecs call for values that are not of the common, short form.
 
     Bool Int8 Int16 UInt16 Int32 UInt32 Int64 Float64   fixed width, big-endian
     Uuid                                                16 raw bytes; `ZERO_UUID` stands for "none"
@@ -7,8 +7,8 @@ codecs call when a value is not of the common, short shape.
                                                         int32 for the others, or an unsigned varint of
                                                         length+1 in flexible versions (0 means null)
 
-A `Records` value decodes to a memoryview of the frame, never to a copy; all other values own their memory. In a
-field of `StoredRecords` it may be `StoredBytes` for encoding, which are not read either.
+A `Records` value decodes to a memoryview of the frame, never to a copy; all other values own their memory. A field of
+`StoredRecords` may also be encoded from `StoredBytes`, whose content is not read until it is sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class StoredBytes:
-    """Bytes that stay where they are stored until they are sent. A codec needs only their number."""
+    """Bytes that stay in storage until they are sent. A codec needs only their length."""
 
     __slots__ = ()
 
@@ -31,11 +31,11 @@ class StoredBytes:
         raise NotImplementedError
 
     def read(self) -> bytes:
-        """All of them, in memory."""
+        """Return all of them."""
         raise NotImplementedError
 
     def send(self, socket_fd: int, start: int, size_bytes_max: int) -> int:
-        """Send some of them from `start` on into a socket that does not block; how many were sent."""
+        """Send some of them, from `start`, to a non-blocking socket; return how many were sent."""
         raise NotImplementedError
 
 
@@ -82,7 +82,7 @@ StoredRecords = Annotated[Part, Sized("records", b"")]
 
 
 def uuid_text(uuid: bytes) -> str:
-    """A uuid as Kafka prints it: 22 characters of URL-safe base64."""
+    """Format a uuid as Kafka does: 22 characters of URL-safe base64."""
     return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
 
 
@@ -112,7 +112,7 @@ _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
 
 
 def decode_uvarint(buf: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most 32 bits, and the position behind it."""
+    """Return an unsigned varint of at most 32 bits, and the position after it."""
     value = shift = 0
     while True:
         byte = buf[position]
@@ -129,7 +129,7 @@ def decode_uvarint(buf: Buffer, position: int) -> tuple[int, int]:
 
 
 def skip_tags(buf: Buffer, position: int, count: int) -> int:
-    """The position behind `count` tagged fields, none of which is kept (KIP-482 has unknown ones ignored)."""
+    """Return the position after `count` tagged fields, which are ignored as KIP-482 demands."""
     if count > UNKNOWN_TAGS_MAX:
         raise ProtocolError("more tagged fields than any client sends")
     last = -1

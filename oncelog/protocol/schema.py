@@ -6,9 +6,9 @@
         producer_epoch: Int16
         committed: Bool
 
-An annotation says the type (`list[...]` is an array, `X | None` may be null, a `Struct` nests); `field()`
-adds what the annotation cannot say. A field without `field()` lives in every version of its message. Nothing
-is compiled at import: `protocol.codec` makes the codec of a version when it is first used.
+The annotation is the type (`list[...]` is an array, `X | None` may be null, a `Struct` is nested); `field()` adds
+what the annotation cannot express. A field without `field()` is in every version of its message. Nothing is compiled
+at import: `protocol.codec` makes the codec of a version on first use.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _UNSET: Any = object()
 
 
 class FieldSpec(NamedTuple):
-    """What a declaration says of a field beyond its annotation."""
+    """What a declaration says about a field in addition to its annotation."""
 
     versions: Versions = ALL_VERSIONS
     nullable: Versions = NO_VERSIONS
@@ -90,7 +90,7 @@ FieldType = Fixed | Sized | ArrayType | StructType
 
 
 class Field(NamedTuple):
-    """A field as the compiler sees it: its spec with the annotation resolved."""
+    """A field with its annotation resolved."""
 
     name: str
     type: FieldType
@@ -102,7 +102,7 @@ class Field(NamedTuple):
 
 
 class StructMeta(type):
-    """Turns the annotations of a declaration into slots and keeps its field specs aside."""
+    """Turns the annotations of a declaration into slots, and keeps its field specs in `_specs`."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> StructMeta:
         names = tuple(name for name, hint in namespace.get("__annotations__", {}).items() if "ClassVar" not in hint)
@@ -119,7 +119,7 @@ class Struct(metaclass=StructMeta):
     _fields: ClassVar[tuple[Field, ...]]
 
     def __init__(self, **values: Any) -> None:
-        """Runs once per class, and puts a function with the class's fields as its parameters in its place."""
+        """Runs once per class: replaces itself with a function that has the class's fields as parameters."""
         cls = type(self)
         type.__setattr__(cls, "__init__", _compile_init(cls))
         self.__init__(**values)  # type: ignore[misc]
@@ -159,7 +159,7 @@ class Message(Struct):
 
 
 def default_of(field: Field) -> Any:
-    """A fresh default value: what a version without the field decodes to."""
+    """Return a new default value, which the field has in versions without it."""
     if field.default is not _UNSET:
         return field.default
     match field.type:
@@ -172,7 +172,7 @@ def default_of(field: Field) -> Any:
 
 
 def _compile_init(cls: type[Struct]) -> Any:
-    """Straight-line assignments; a list or struct that is not given is made anew for each instance."""
+    """Straight-line assignments; each instance gets its own list or struct where none is given."""
     constants: dict[str, Any] = {"UNSET": _UNSET}
     parameters, lines = [], []
     for name, default in ((field.name, default_of(field)) for field in cls.fields()):

@@ -1,7 +1,7 @@
 """CRC32C, loaded with the first checksum.
 
-Only the extension of the package `crc32c` is, where it is found: the package around it reads its version from its
-metadata, and loads `email` for that, which takes 25 ms and some megabytes.
+It loads only the extension of the package `crc32c`, if it finds it: the package itself reads its version from its
+metadata and loads `email` for that, which takes 25 ms and some megabytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The four codecs of a record batch; `compression.py` is how they are called, and loads them when they are.
+"""The four codecs of record batches. `compression.py` calls them, and loads them when it first does.
 
 A producer compresses the records of a batch as one block; bits 0-2 of the batch's attributes name the codec:
 
@@ -9,10 +9,9 @@ blocks, each an int32 size and a raw snappy block. librdkafka writes a single ra
 them apart, because a raw block that began like xerial's magic would start with a copy of data that does not
 exist yet.
 
-Everything is a stream: plain bytes come and go in windows, so a batch that decompresses to a hundred megabytes
-never takes that much memory, and another thread can run between two windows. The libraries release the GIL.
-Nothing that a peer claims about a size is believed before it is bounded, and every complaint of a codec library
-becomes a `ProtocolError`.
+All of them stream: plain bytes are processed in windows, so a batch that decompresses to a hundred megabytes never
+takes that much memory, and another thread can run between two windows. The libraries release the GIL. Every size that
+a peer claims is checked against a limit first, and every error of a codec library becomes a `ProtocolError`.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ if TYPE_CHECKING:
     from oncelog.protocol.primitives import Buffer
 
 INPUT_BYTES: Final = 64 * 1024
-"""How much of its input a decoder gets at once. What it does not consume, it copies."""
+"""How much input a decoder gets at once. It copies what it does not consume."""
 FIRST_WINDOW_BYTES: Final = 64 * 1024
 WINDOW_BYTES: Final = 256 * 1024
-"""How much a decoder may give at once. Most batches need no second window."""
+"""How much a decoder may return at once. Most batches need no second window."""
 ZSTD_HISTORY_BYTES_MAX: Final = 32 * 1024 * 1024
-"""A zstd decoder keeps this much of its output at most. Up to level 20, no frame asks for more."""
+"""The most output that a zstd decoder keeps. No frame needs more up to level 20."""
 
 _ZLIB_GZIP_WRAPPER: Final = 31
 
@@ -54,7 +53,7 @@ _XERIAL_BLOCK_SIZE_BYTES: Final = 32 * 1024
 _INT32: Final = struct.Struct(">i")
 
 _SNAPPY_RATIO_MAX: Final = 22
-"""A snappy element of 3 bytes gives at most 64 bytes, so a block that promises more than this lies."""
+"""A snappy element of 3 bytes expands to at most 64 bytes, so a block cannot expand more than this."""
 
 _LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
 _LZ4_FLAG_INDEPENDENT: Final = 0x20
@@ -154,7 +153,7 @@ class _XerialEncoder:
 
 
 def decompressed_windows(codec: Compression, view: memoryview, allow: Callable[[int], None]) -> Iterator[Buffer]:
-    """The plain bytes in windows, any of which may be empty; `allow` is told how many there are so far."""
+    """Yield the plain bytes in windows, which may be empty; call `allow` with the total so far."""
     if codec is Compression.SNAPPY:
         return _snappy_windows(view, allow)
     if codec is Compression.GZIP:
@@ -214,8 +213,8 @@ def _check_lz4_frame(view: memoryview) -> None:
 
 
 def _bound_zstd_history(view: memoryview, allow: Callable[[int], None]) -> Callable[[int], None]:
-    """A decoder has to remember its output as far back as the frame's window reaches, which may be 128 MB. Such a
-    window is common at high levels, but the output behind it is small then."""
+    """A decoder keeps as much of its output as the frame's window is large, which may be 128 MB. High levels often
+    have such windows, but usually with little output."""
     if len(view) < 6 or view[4] & _ZSTD_FLAG_SINGLE_SEGMENT:
         reach = ZSTD_HISTORY_BYTES_MAX + 1
     else:

@@ -1,6 +1,6 @@
-"""Compression of a record batch, with a ceiling on what decompression may give.
+"""Compression of record batches, with a limit on the size after decompression.
 
-The codecs, with their libraries, are loaded with the first batch that needs them; see `codecs.py`.
+The codecs and their libraries are loaded with the first batch that needs them; see `codecs.py`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from oncelog.protocol.primitives import Buffer
 
 DECOMPRESSED_SIZE_BYTES_MAX: Final = 104_857_600
-"""As large as the largest request: what fits through the socket plain may also come compressed."""
+"""The size of the largest request: what may be sent plain may also be sent compressed."""
 
 Allow = Callable[[int], None]
-"""Told how many plain bytes a batch has so far, and raises if it must not have more. A decoder that knows how many
-are next asks before it decompresses them."""
+"""Called with the number of plain bytes of a batch so far; raises if that is too many. A decoder that knows the size of
+the next piece calls it before it decompresses that piece."""
 
 
 class Compression(IntEnum):
@@ -40,7 +40,7 @@ def compress(codec: Compression, data: Buffer, level: int | None = None) -> byte
 def compressed(
     codec: Compression, windows: Iterable[Buffer], size_bytes: int, level: int | None = None
 ) -> Iterator[Buffer]:
-    """The compressed stream, in pieces, of plain windows that have `size_bytes` together."""
+    """Yield the compressed stream of plain windows that have `size_bytes` in total."""
     if codec is Compression.NONE:
         yield from windows
         return
@@ -53,13 +53,13 @@ def compressed(
 
 
 def decompress(codec: Compression, data: Buffer, size_bytes_max: int = DECOMPRESSED_SIZE_BYTES_MAX) -> Buffer:
-    """The plain bytes, or ProtocolError for garbage, a cut-off stream and more than `size_bytes_max`."""
+    """Return the plain bytes; ProtocolError for garbage, a cut-off stream or more than `size_bytes_max`."""
     windows = list(decompressed(codec, data, lambda size_bytes: check_size(size_bytes, size_bytes_max)))
     return windows[0] if len(windows) == 1 else b"".join(windows)
 
 
 def decompressed(codec: Compression, data: Buffer, allow: Allow) -> Iterator[Buffer]:
-    """The plain bytes in windows, as `decompress` gives them at once; some may be empty."""
+    """Yield the plain bytes in windows, some of which may be empty."""
     view = memoryview(data)
     if codec is Compression.NONE:
         allow(len(view))

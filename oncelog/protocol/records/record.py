@@ -1,6 +1,6 @@
-"""Single records, which only live inside a batch. `parser` has their layout.
+"""Single records, which exist only inside a batch. `parser` has their layout.
 
-The broker never decodes records that it merely stores: this is for its internal topics, compaction and tools.
+The broker does not decode records that it merely stores; its internal topics, compaction and the tools need them.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class BadRecord(NamedTuple):
 
 
 class BadRecordsError(KafkaError):
-    """A well-formed batch with records that their topic does not take, and the first thousand of them (KIP-467)."""
+    """A well-formed batch has records that its topic does not accept; `bad` has the first thousand (KIP-467)."""
 
     def __init__(self, code: ErrorCode, bad: list[BadRecord]) -> None:
         if code == ErrorCode.INVALID_TIMESTAMP:
@@ -70,7 +70,7 @@ class BadRecordsError(KafkaError):
 
 
 class NoBatchError(KafkaError):
-    """What came is not one batch of the format that a log holds."""
+    """The data is not one batch of the current format."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_RECORD, message)
