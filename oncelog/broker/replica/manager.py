@@ -186,7 +186,7 @@ class ReplicaManager:
         del self._deleted[key]
         try:
             self._logs.delete(*key, token=random_uuid().hex(), now_ms=self._clock.wall_ms())
-        except StorageError as error:
+        except (StorageError, OSError) as error:
             logger.error("%s", error)
 
     def _reconfigure(self, topic: TopicImage) -> None:

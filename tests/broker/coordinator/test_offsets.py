@@ -69,6 +69,14 @@ def test_commit_of_members(clients: ClassicClients) -> None:
     assert code_of(lambda: clients.commit(offsets, member_id=leader, generation=2)) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_an_empty_group_takes_commits_without_a_generation(clients: ClassicClients) -> None:
+    (member,) = clients.stable(b"a")
+    clients.leave(member)
+    assert clients.describe().group_state == "Empty"
+    assert clients.commit({("t", 0): 5}, member_id="whoever") == [0]
+    assert clients.fetch() == {("t", 0): 5}
+
+
 def test_commit_of_a_static_member_that_was_replaced(clients: ClassicClients) -> None:
     join = clients.join(instance_id="one")
     clients.shard.advance(DELAY_MS)

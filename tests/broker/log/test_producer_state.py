@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from log_helpers import batch_of
 
 from oncelog.broker.log import producer_state
-from oncelog.broker.log.producer_state import AppendOrigin, CompletedTxn, ProducerState
+from oncelog.broker.log.producer_state import TRANSACTIONAL, AppendOrigin, CompletedTxn, ProducerState
 from oncelog.broker.log.steps import run
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.records.batch import BatchHeader, read_header
@@ -374,3 +374,15 @@ def test_whoever_goes_through_the_producers_misses_none_that_stays() -> None:
     assert set(range(1, 20, 2)) <= set(found)
     state.load([], 0)
     assert list(state.iterate()) == []
+
+
+def test_attributes_other_than_that_of_a_transaction_begin_none() -> None:
+    """A compressed batch of an idempotent producer must not hold back readers of committed records."""
+    log = Log()
+    plain = header(0)
+    assert not plain.attributes & TRANSACTIONAL
+    for attributes in range(TRANSACTIONAL):
+        log.append(plain._replace(attributes=attributes, base_sequence=log.end_offset))
+        assert log.state.first_unstable_offset == -1
+    log.append(header(log.end_offset, transactional=True))
+    assert log.state.first_unstable_offset == TRANSACTIONAL
