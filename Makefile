@@ -7,6 +7,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 SPARKS ?= 4.0 4.1 4.2 4.3
+C_SOURCES := $(wildcard oncelog/protocol/*.h oncelog/protocol/*/*.[ch])
 UNTIMED := --timeout=0 -o faulthandler_timeout=0
 
 .DEFAULT_GOAL := help
@@ -24,7 +25,7 @@ setup-dev: $(STAMP)-dev bytecode
 bytecode: $(STAMP)
 	@$(BIN)/python -m compileall -q oncelog
 
-$(STAMP): pyproject.toml constraints.txt hatch_build.py oncelog/protocol/codec/_native.c oncelog/protocol/records/_native.c
+$(STAMP): pyproject.toml constraints.txt hatch_build.py $(C_SOURCES)
 	@test -n "$(PYTHON)" || { echo "oncelog needs Python 3.11 or later: install it, or set PYTHON=/path" >&2; exit 1; }
 	@echo "Setting up $(VENV); it takes about half a minute, once."
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 1; }

@@ -1,4 +1,4 @@
-"""Compiles the two C files of the project while a wheel or an editable install is built.
+"""Compiles the two C modules of the project while a wheel or an editable install is built.
 
 The extensions make codecs and the check of produced records fast, and nothing depends on them: without a C compiler,
 Python's headers or a CPython with the limited API the package is built without them and uses plain Python. A binary is

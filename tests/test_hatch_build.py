@@ -29,7 +29,8 @@ def hatch_build() -> ModuleType:
 
 
 def run_hook(hatch_build: ModuleType, root: Path) -> dict[str, Any]:
-    for source in hatch_build.SOURCES:
+    headers = [header.relative_to(ROOT) for header in ROOT.glob("oncelog/protocol/**/*.h")]
+    for source in [*hatch_build.SOURCES, *headers]:
         (root / source).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / source, root / source)
     hook = hatch_build.NativeBuildHook(str(root), {}, None, None, str(root), "wheel")

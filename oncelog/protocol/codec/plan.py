@@ -8,7 +8,7 @@ A plan is a tree of named tuples. It names fields in the order of the wire forma
       tagged     at the end of a flexible version, by tag, and only if they differ from their default (KIP-482)
     ValuePlan    the type of a field or of an array's elements
 
-The C executor reads the tuples by position, so the order of their fields is part of `_native.c`.
+The C executor reads the tuples by position, so the order of their fields is part of `plan.h`.
 """
 
 from __future__ import annotations

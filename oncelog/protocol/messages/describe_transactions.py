@@ -25,7 +25,7 @@ class TransactionState(Struct):
     producer_epoch: Int16
     topics: list[TopicData]
     client_address: String | None = field(nullable="0+", tag=OWN_TAG_FIRST, default=None)
-    """Who uses the id. This field is Oncelog's own, and null if the broker has not seen a client since it started."""
+    """Who uses the id. This field is Oncelog's own, and empty if the broker has not seen a client since it started."""
     client_id: String | None = field(nullable="0+", tag=OWN_TAG_FIRST + 1, default=None)
 
 

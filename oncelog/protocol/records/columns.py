@@ -1,4 +1,4 @@
-"""Encodes rows of Arrow columns as records: the Python version of a part of `_native.c`.
+"""Encodes rows of Arrow columns as records: the Python version of `columns.h`.
 
 A `Column` is an Arrow array as its buffers: int32 offsets in the machine's byte order, the bytes that they point
 into, a bitmap with a 1 for each row that is not null (None: no row is), and the index of the first row. A column of

@@ -1,4 +1,4 @@
-"""The only parser of records in Python, as `parse_record` in `_native.c` is the only one in C.
+"""The only parser of records in Python, as `parse_record` in `parse.h` is the only one in C.
 
     length            varint    bytes that follow this field
     attributes        int8      unused

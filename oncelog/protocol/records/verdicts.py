@@ -1,4 +1,4 @@
-"""What can be wrong with a record. The numbers are those of `_native.c`."""
+"""What can be wrong with a record. The numbers are those of `parse.h`."""
 
 from __future__ import annotations
 
