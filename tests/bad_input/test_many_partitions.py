@@ -103,10 +103,11 @@ def test_a_large_topic_is_made_anew_under_the_same_name(world: World) -> None:
     assert world.directories("-delete") == PARTITIONS
 
 
-def test_a_stop_finishes_a_deletion(world: World) -> None:
+def test_a_kill_leaves_nothing_of_what_was_deleted(world: World) -> None:
     world.create("large")
     world.wait_for_directories(PARTITIONS)
     world.delete("large")
+    world.broker.kill()
     world.restart()
     assert world.directories() == world.directories("-delete")
 

@@ -27,6 +27,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
     check_deadline(request.timeout_ms)
     selectors = _selectors(request)
     results = await services.metadata.change(lambda image: plan_delete_topics(image, selectors))
+    await services.partitions.deletions_done()
     return DeleteTopicsResponse(
         responses=[
             DeletableTopicResult(

@@ -105,6 +105,11 @@ class ReplicaManager:
         for key in list(self._deleted):
             self._remove(key)
 
+    async def deletions_done(self) -> None:
+        """Wait until no directory has the name of a deleted partition; a kill before would leave it as a stray."""
+        while self._deleted:
+            await self._turns.next()
+
     def _current_image(self) -> MetadataImage:
         assert self._image is not None, "the image is loaded before the first request"
         return self._image
