@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.base.eager import begin
+from oncelog.broker.base.immediate_future import Promise
 from oncelog.broker.replica.batch_validation import Checked, check_in_thread, check_on_loop
 from oncelog.broker.replica.waiters import AckCountdown
 from oncelog.broker.requests.context import NO_REPLY, RequestContext
@@ -130,15 +131,16 @@ async def _append_all(request: ProduceRequest, context: RequestContext) -> Any:
                 _refuse(answer, error)
                 continue
             partition, last_offset = appended
-            if request.acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
-                if is_single and partition.sync_now():
-                    continue
+            if request.acks != ACKS_ALL:
+                continue
+            committed = partition.committed(last_offset + 1, alone=is_single)
+            if committed is not None:
                 if countdown is None:
                     countdown = AckCountdown(response)
-                    # For the batches that follow: what is appended so far may become safe while they are checked.
+                    # For the batches that follow: those before them may be committed while they are checked.
                     countdown.expect()
                 waiting[id(answer)] = answer
-                _wait_for(partition, last_offset + 1, answer, waiting, countdown)
+                _wait_for(committed, answer, waiting, countdown)
     if repeated:
         response.responses = _answered_once(response.responses)
     if context.services.quotas.produce_limited:
@@ -260,25 +262,25 @@ def _refuse(answer: PartitionProduceResponse, error: KafkaError) -> None:
 
 
 def _wait_for(
-    partition: Partition,
-    offset: int,
+    committed: Promise[None],
     answer: PartitionProduceResponse,
     waiting: _Waiting,
     countdown: AckCountdown[ProduceResponse],
 ) -> None:
-    def safe(error: KafkaError | None) -> None:
+    def arrive(_: Promise[None]) -> None:
         del waiting[id(answer)]
-        if error is not None:
+        error = committed.exception()
+        if isinstance(error, KafkaError):
             _refuse(answer, error)
         countdown.arrived()
 
     countdown.expect()
-    partition.when_safe(offset, safe)
+    committed.then(arrive)
 
 
 def _time_out(waiting: _Waiting) -> None:
     """The disk takes longer than the client wants to wait. The records may still become safe."""
-    error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the records were not safe within the request's timeout")
+    error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the records were not committed within the request's timeout")
     for answer in waiting.values():
         _refuse(answer, error)
 

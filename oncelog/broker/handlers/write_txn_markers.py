@@ -6,9 +6,10 @@ coordinator can mean is refused with the code that Kafka has for what it did not
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from oncelog.broker.base.immediate_future import Promise
 from oncelog.broker.coordinator.txn.requests import WriteMarkers
 from oncelog.broker.coordinator.txn.state import NO_EPOCH, NO_PRODUCER_ID
 from oncelog.broker.replica.waiters import AckCountdown
@@ -113,10 +114,11 @@ def _write(
     except KafkaError as error:
         result.error_code = error.code
         return False
-    if partition.log.high_watermark >= offset:
+    committed = partition.committed(offset, alone=False)
+    if committed is None:
         return False
     countdown.expect()
-    partition.when_safe(offset, _settle(result, countdown))
+    committed.then(partial(_note, result, countdown))
     return True
 
 
@@ -130,12 +132,12 @@ def _check_version(marker: WritableTxnMarker) -> None:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the marker does not say which transaction version it is of")
 
 
-def _settle(
-    result: WritableTxnMarkerPartitionResult, countdown: AckCountdown[WriteTxnMarkersResponse]
-) -> Callable[[KafkaError | None], None]:
-    def settle(error: KafkaError | None) -> None:
-        if error is not None:
-            result.error_code = error.code
-        countdown.arrived()
-
-    return settle
+def _note(
+    result: WritableTxnMarkerPartitionResult,
+    countdown: AckCountdown[WriteTxnMarkersResponse],
+    committed: Promise[None],
+) -> None:
+    error = committed.exception()
+    if isinstance(error, KafkaError):
+        result.error_code = error.code
+    countdown.arrived()

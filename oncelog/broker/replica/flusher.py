@@ -9,7 +9,7 @@ high watermark moves only over records that a round has made durable.
 Threads do the syncing, so that the event loop does not wait for a disk that takes its time. But to hand a sync to a
 thread and to be woken by it takes as long as the sync itself where the disk is fast. So a round of one or two logs
 with no more than a large request each is done by the loop while such rounds take it no longer than a few requests do
-(`disk_pace.py`). A request that comes alone is synced where it stands (`sync_now`).
+(`sync_latency.py`). A request that comes alone is synced where it stands (`sync_now`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Protocol
 
+from oncelog.broker.base.completions import Completions
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.replica.sync_latency import DiskPace
 
@@ -73,6 +74,8 @@ class Flusher:
     """Threads of its own and one wake-up for all that is done: an executor with its futures costs twice the CPU."""
 
     def __init__(self, pace: DiskPace | None = None, pace_of_large: DiskPace | None = None) -> None:
+        self.completions = Completions()
+        """Where partitions hand in what waits for a sync."""
         self._pace = pace or DiskPace()
         self._pace_of_large = pace_of_large or DiskPace()
         self._put_off: dict[Flushed, float] = {}
@@ -202,14 +205,15 @@ class Flusher:
             else:
                 jobs.append((partition, ticket))
         self._under_way_count += len(jobs)
-        # Whoever is told may append at once, and must not begin a round within this one.
+        self._scheduled = False
+        self.completions.hold()
         for partition, failure in done:
             self._tell(partition, failure)
-        self._scheduled = False
         if jobs:
             self._hand_over(jobs)
         else:
             self._end_round()
+        self.completions.run()
 
     def _sync_on_loop(self) -> bool:
         """Whether the whole round is done, because it is short and the disk fast enough."""
@@ -227,13 +231,14 @@ class Flusher:
         began = time.perf_counter()
         done = [(partition, _flush_tail(partition)) for partition in partitions]
         pace.note(time.perf_counter() - began, size_bytes)
-        # Not before all are synced: whoever is told may append to the next log, and more than its tail is dirty then.
         self._scheduled = False
         self._note_sync(AT_ONCE_IN_A_ROW_MAX)
+        self.completions.hold()
         for partition, error in done:
             self._under_way_count -= 1
             self._tell(partition, error)
         self._end_round()
+        self.completions.run()
         return True
 
     def _tell(self, partition: Flushed, error: BaseException | None) -> None:
@@ -276,6 +281,7 @@ class Flusher:
         # Before looking, so that what is done after the look wakes us again.
         self._waking = False
         self._note_sync(AT_ONCE_IN_A_ROW_MAX)
+        self.completions.hold()
         while self._done:
             partition, ticket, error = self._done.popleft()
             self._under_way_count -= 1
@@ -285,6 +291,7 @@ class Flusher:
                 self._give_up(end)
                 raise
         self._end_round()
+        self.completions.run()
 
     def _complete(self, partition: Flushed, ticket: FlushTicket, error: BaseException | None) -> None:
         try:

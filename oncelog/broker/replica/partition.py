@@ -7,15 +7,15 @@ replicas' ends. Whatever waits for records to be safe waits for it.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from oncelog.broker.base.immediate_future import Promise
 from oncelog.broker.log.disk import StorageError
 from oncelog.broker.log.log_writer import AppendResult
 from oncelog.broker.log.partition_log import PartitionLog
 from oncelog.broker.log.producer_state import AppendOrigin
-from oncelog.broker.replica.waiters import AckCallback, AckWaiters, FetchWaiter
+from oncelog.broker.replica.waiters import CommitWaiters, FetchWaiter
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -28,12 +28,13 @@ logger = logging.getLogger(__name__)
 
 class Partition:
     __slots__ = (
-        "_acks",
         "_appended",
+        "_completions",
         "_flush_on_ack",
         "_flusher",
         "_offline",
         "_refuses_writes",
+        "_waiters",
         "fetch_waiters",
         "in_sync_count",
         "in_sync_count_min",
@@ -61,7 +62,8 @@ class Partition:
         self.leader_epoch = leader_epoch
         self._flusher = flusher
         self._flush_on_ack = flush_on_ack
-        self._acks = AckWaiters()
+        self._completions = flusher.completions
+        self._waiters = CommitWaiters(flusher.completions)
         self._appended: list[tuple[int, int]] = []
         """End offset and size of each batch that is to be flushed: what long polls may expect of the flush."""
         self._offline: KafkaError | None = None
@@ -121,21 +123,24 @@ class Partition:
         self._grow(result.size_bytes)
         return result
 
-    def sync_now(self) -> bool:
-        """Whether all that was appended is safe now. To be asked before waiting for it: a lone request need not.
+    def committed(self, offset: int, *, alone: bool = True) -> Promise[None] | None:
+        """None if everything below `offset` is committed; else a future of that, which fails if it can never be.
 
-        Not while others wait for their records: they would be called back in the midst of what the caller does.
+        The caller waits for nothing else if it is `alone`. Then the log may be synced here and now.
         """
-        return self._offline is None and not self._acks and self._flusher.sync_now(self)
-
-    def when_safe(self, offset: int, callback: AckCallback) -> None:
-        """Call back once everything below `offset` is safe, or never can be. Not for what already is."""
+        log = self.log
+        if log.high_watermark >= offset:
+            return None
+        if alone and self._offline is None and self._flusher.sync_now(self) and log.high_watermark >= offset:
+            return None
         if self._offline is not None:
-            # As when a sync has just failed. Not now: the caller may have others to wait for, too.
-            asyncio.get_running_loop().call_soon(callback, self._offline)
-            return
-        self._acks.add(offset, callback)
+            # As when a sync has just failed.
+            future: Promise[None] = Promise()
+            self._completions.add(future, KafkaError(self._offline.code, self._offline.message))
+            return future
+        future = self._waiters.add(offset)
         self._flusher.hurry(self)
+        return future
 
     def flushed(self) -> None:
         offset = self.log.flushed_offset
@@ -151,13 +156,13 @@ class Partition:
     def failed(self, error: StorageError) -> None:
         """The disk failed us: no ack may be given for what is not known to be durable."""
         self._offline = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        self._acks.fail(self._offline)
+        self._waiters.fail(self._offline)
         self._wake_fetches()
 
     def close(self) -> None:
         """The partition is deleted or its broker stops: nobody may go on waiting for it."""
         self._offline = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is no longer here")
-        self._acks.fail(self._offline)
+        self._waiters.fail(self._offline)
         self._wake_fetches()
 
     def check_online(self) -> None:
@@ -210,7 +215,7 @@ class Partition:
             return
         stable_offset = log.last_stable_offset if self.fetch_waiters else high_watermark
         log.update_high_watermark(offset)
-        self._acks.reached(offset)
+        self._waiters.reached(offset)
         if stable_offset < high_watermark and log.last_stable_offset > stable_offset:
             # The end of a transaction: readers of committed records were told of its bytes before they could have them.
             self._wake_fetches()

@@ -1,6 +1,6 @@
-"""Requests that wait: acks for records to become durable, long polls for records to come.
+"""Requests that wait: for their records to be committed, or, as long polls, for records to come.
 
-Nothing here polls. A partition calls its waiters when its high watermark moves or when it fails.
+Nothing here polls. A partition settles its waiters when its high watermark moves or when it fails.
 """
 
 from __future__ import annotations
@@ -11,49 +11,40 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
+from oncelog.broker.base.completions import Completions
 from oncelog.broker.base.immediate_future import Promise
 from oncelog.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-AckCallback = Callable[[KafkaError | None], None]
 
 
-class AckWaiters:
-    """Callbacks of one partition in the order of the offsets that they wait for."""
+class CommitWaiters:
+    """Futures of one partition in the order of the offsets that they wait for."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_completions", "_waiting")
 
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[int, AckCallback]] = deque()
+    def __init__(self, completions: Completions) -> None:
+        self._completions = completions
+        self._waiting: deque[tuple[int, Promise[None]]] = deque()
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
-
-    def add(self, offset: int, callback: AckCallback) -> None:
-        """Call back once the high watermark has reached `offset`. A retry of an old batch asks for less than
-        the newest waiter, which then merely keeps it waiting a moment longer."""
-        self._waiting.append((offset, callback))
+    def add(self, offset: int) -> Promise[None]:
+        """A future that is settled once the high watermark has reached `offset`. A retry of an old batch asks for less
+        than the newest waiter, which then merely keeps it waiting a moment longer."""
+        future: Promise[None] = Promise()
+        self._waiting.append((offset, future))
+        return future
 
     def reached(self, high_watermark: int) -> None:
         waiting = self._waiting
         while waiting and waiting[0][0] <= high_watermark:
-            _call_back(waiting.popleft()[1], None)
+            self._completions.add(waiting.popleft()[1])
 
     def fail(self, error: KafkaError) -> None:
-        # One by one: the callback of a reached offset may be what fails the partition.
-        waiting = self._waiting
-        while waiting:
-            _call_back(waiting.popleft()[1], error)
-
-
-def _call_back(callback: AckCallback, error: KafkaError | None) -> None:
-    try:
-        callback(error)
-    except Exception:
-        # The partition is not to blame, and has others to call.
-        logger.exception("a bug of ours in what waited for records to be safe")
+        waiting, self._waiting = self._waiting, deque()
+        for _, future in waiting:
+            self._completions.add(future, KafkaError(error.code, error.message))
 
 
 class AckTimeouts:
@@ -93,14 +84,14 @@ class AckTimeouts:
                 try:
                     on_expired()
                 except Exception:
-                    logger.exception("a bug of ours in what waited for records to be safe")
+                    logger.exception("internal error while a request timed out; please report it")
                 countdown.finish()
         if self._waiting:
             self._wake_by(loop, min(due for due, _ in self._waiting.values()))
 
 
 class AckCountdown(Promise[T]):
-    """Gives `value` once several partitions have called back."""
+    """Gives `value` once as many calls of `arrived` have come as were expected."""
 
     __slots__ = ("_given", "_remaining", "_timeouts")
 

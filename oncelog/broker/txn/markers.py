@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from oncelog.broker.base.immediate_future import Promise
 from oncelog.broker.coordinator.txn.requests import NeedsProducerId, WriteMarkers
 from oncelog.broker.replica.waiters import AckCountdown
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -116,8 +117,9 @@ class MarkerWriter:
         except KafkaError as error:
             _note_failure(effect, partition, error, failed)
             return
-        if found.log.high_watermark < offset and not (is_only and found.sync_now()):
-            _expect(countdown, found, offset, effect, failed)
+        committed = found.committed(offset, alone=is_only)
+        if committed is not None:
+            _expect(countdown, committed, partition, effect, failed)
 
     def _finish(self, shard: Shard[TransactionCoordinator], effect: WriteMarkers, failed: list[TopicPartition]) -> None:
         if failed:
@@ -162,18 +164,19 @@ class MarkerWriter:
 
 def _expect(
     countdown: AckCountdown[None],
-    partition: Partition,
-    offset: int,
+    committed: Promise[None],
+    partition: TopicPartition,
     effect: WriteMarkers,
     failed: list[TopicPartition],
 ) -> None:
-    def safe(error: KafkaError | None) -> None:
-        if error is not None:
-            _note_failure(effect, (partition.topic, partition.index), error, failed)
+    def arrive(_: Promise[None]) -> None:
+        error = committed.exception()
+        if isinstance(error, KafkaError):
+            _note_failure(effect, partition, error, failed)
         countdown.arrived()
 
     countdown.expect()
-    partition.when_safe(offset, safe)
+    committed.then(arrive)
 
 
 def _note_failure(

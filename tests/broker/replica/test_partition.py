@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -59,17 +59,25 @@ def flush(partition: Partition) -> None:
     partition.flushed()
 
 
-async def test_a_callback_that_raises_leaves_the_partition_online(partition: Partition) -> None:
-    called: list[KafkaError | None] = []
+def when_committed(partition: Partition, offset: int, listener: Callable[[object], object]) -> None:
+    committed = partition.committed(offset, alone=False)
+    assert committed is not None
+    committed.then(listener)
 
-    def bug(_: KafkaError | None) -> None:
+
+async def test_a_listener_that_raises_leaves_the_partition_online(partition: Partition) -> None:
+    called: list[object] = []
+
+    def bug(_: object) -> None:
         raise ValueError("a bug")
 
     append(partition)
-    partition.when_safe(1, bug)
-    partition.when_safe(1, called.append)
+    when_committed(partition, 1, bug)
+    when_committed(partition, 1, called.append)
     flush(partition)
-    assert called == [None]
+    assert not called, "in the midst of what the caller does"
+    await asyncio.sleep(0)
+    assert len(called) == 1
     append(partition)
 
 
@@ -122,7 +130,7 @@ async def test_who_is_told_of_a_sync_may_close_the_segment_of_the_next_log(tmp_p
         append(partition)
     await flusher.drain()
 
-    def go_on(_: KafkaError | None) -> None:
+    def go_on(_: object) -> None:
         append(second)
         second.log.roll(now_ms=NOW_MS)
         append(second)
@@ -130,8 +138,8 @@ async def test_who_is_told_of_a_sync_may_close_the_segment_of_the_next_log(tmp_p
     flushed_offsets: list[int] = []
     append(first)
     append(second)
-    first.when_safe(2, go_on)
-    second.when_safe(2, lambda _: flushed_offsets.append(second.log.flushed_offset))
+    when_committed(first, 2, go_on)
+    when_committed(second, 2, lambda _: flushed_offsets.append(second.log.flushed_offset))
     while not flushed_offsets:
         await asyncio.sleep(0)
     assert flushed_offsets == [2], "what was appended after the sync is not safe"
@@ -149,16 +157,17 @@ async def test_nobody_else_is_called_back_by_who_syncs_at_once(tmp_path: Path, m
     append(partition)
     await flusher.drain()
     append(partition)
-    assert partition.sync_now()
+    assert partition.committed(2) is None
     assert partition.log.high_watermark == 2
-    called: list[KafkaError | None] = []
+    called: list[object] = []
     append(partition)
-    partition.when_safe(3, called.append)
+    when_committed(partition, 3, called.append)
     append(partition)
-    assert not partition.sync_now()
+    partition.committed(4)
     assert not called
     await flusher.drain()
-    assert called == [None]
+    await asyncio.sleep(0)
+    assert len(called) == 1
     flusher.close()
     partition.log.close()
 
@@ -166,8 +175,9 @@ async def test_nobody_else_is_called_back_by_who_syncs_at_once(tmp_path: Path, m
 async def test_who_waits_for_an_offline_partition_is_told_soon(partition: Partition) -> None:
     append(partition)
     partition.failed(StorageError("the disk is gone"))
-    called: list[KafkaError | None] = []
-    partition.when_safe(1, called.append)
-    assert not called, "in the midst of what the caller does"
-    await asyncio.sleep(0)
-    assert [error and error.code for error in called] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    committed = partition.committed(1)
+    assert committed is not None
+    assert not committed.done(), "in the midst of what the caller does"
+    with pytest.raises(KafkaError) as refused:
+        await committed
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR

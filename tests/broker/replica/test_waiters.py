@@ -7,39 +7,49 @@ from typing import Any
 
 import pytest
 
-from oncelog.broker.replica.waiters import AckCountdown, AckTimeouts, AckWaiters, FetchWaiter
+from oncelog.broker.base.completions import Completions
+from oncelog.broker.replica.waiters import AckCountdown, AckTimeouts, CommitWaiters, FetchWaiter
 from oncelog.protocol.errors import ErrorCode, KafkaError
 
 
-def test_acks_are_called_back_when_the_high_watermark_has_passed_them() -> None:
-    waiters, called = AckWaiters(), []
+async def test_futures_are_settled_when_the_high_watermark_has_passed_them() -> None:
+    completions = Completions()
+    waiters, settled = CommitWaiters(completions), []
     for offset in (5, 7, 7, 9):
-        waiters.add(offset, lambda error, offset=offset: called.append((offset, error)))
+        waiters.add(offset).then(lambda future, offset=offset: settled.append((offset, future.exception())))
     waiters.reached(6)
-    assert called == [(5, None)]
+    assert settled == [], "in the midst of what the caller does"
+    await asyncio.sleep(0)
+    assert settled == [(5, None)]
     waiters.reached(7)
-    assert [offset for offset, _ in called] == [5, 7, 7]
-    failure = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
-    waiters.fail(failure)
-    assert called[-1] == (9, failure)
+    completions.run()
+    assert [offset for offset, _ in settled] == [5, 7, 7]
+    waiters.fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
+    completions.run()
+    offset, error = settled[-1]
+    assert offset == 9
+    assert isinstance(error, KafkaError)
+    assert error.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 @pytest.mark.parametrize("failure", [None, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)], ids=["reached", "failed"])
-def test_a_callback_that_raises_concerns_nobody_else(
+async def test_a_listener_that_raises_concerns_nobody_else(
     caplog: pytest.LogCaptureFixture, failure: KafkaError | None
 ) -> None:
-    waiters, called = AckWaiters(), []
+    completions = Completions()
+    waiters, settled = CommitWaiters(completions), []
 
-    def bug(_: KafkaError | None) -> None:
+    def bug(_: object) -> None:
         raise ValueError("a bug")
 
-    waiters.add(1, bug)
-    waiters.add(2, called.append)
+    waiters.add(1).then(bug)
+    waiters.add(2).then(settled.append)
     if failure is None:
         waiters.reached(2)
     else:
         waiters.fail(failure)
-    assert called == [failure]
+    completions.run()
+    assert [future.exception() is not None for future in settled] == [failure is not None]
     assert [record.exc_info is not None for record in caplog.records] == [True]
 
 

@@ -169,31 +169,33 @@ class Shard(Generic[C]):
     # -- carrying out ----------------------------------------------------------------------------------------
 
     def _carry_out(self, result: Result[R], owner: TxnOwner | None = None) -> R | Promise[R]:
-        safe_offset = self._write(result, owner, awaited=not isinstance(result.reply, Parked))
+        is_parked = isinstance(result.reply, Parked)
+        committed = self._write(result, owner, awaited=not is_parked)
         reply: R | Promise[R]
         if isinstance(result.reply, Parked):
             # Parked before the effects happen, since one of them may complete it.
             reply = self._park(result.reply)
-        elif self._partition.log.high_watermark >= safe_offset:
+        elif committed is None:
             reply = result.reply
         else:
-            reply = self._reply_when_safe(result.reply, safe_offset)
-        self._perform(result.effects, safe_offset)
+            reply = Promise()
+            committed.then(partial(_settle_after, reply, result.reply))
+        self._perform(result.effects, committed)
         return reply
 
     def _bring_about(self, decide: Callable[[], Result[None]]) -> None:
         """A result without anyone who waits for its reply, and who could be refused."""
         try:
             result = decide()
-            safe_offset = self._write(result, None, awaited=False)
+            committed = self._write(result, None, awaited=False)
         except RecordsTooLarge as error:
             # Somebody has lowered the limit of the internal topic, and what must follow from its records does not fit.
             self._reload(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message))
             raise
-        self._perform(result.effects, safe_offset)
+        self._perform(result.effects, committed)
 
-    def _write(self, result: Result[Any], owner: TxnOwner | None, *, awaited: bool) -> int:
-        """Records, timers, and replies of others; the offset that everything else has to wait for.
+    def _write(self, result: Result[Any], owner: TxnOwner | None, *, awaited: bool) -> Promise[None] | None:
+        """Records, timers, and replies of others; what everything else has to wait for, None if for nothing.
 
         `awaited` says that somebody waits for the reply. RecordsTooLarge comes before anything has changed.
         """
@@ -210,18 +212,13 @@ class Shard(Generic[C]):
                 self._timers.cancel(timer.key)
             else:
                 self._timers.set(timer.key, timer.deadline_ms)
-        safe_offset = self._partition.log.end_offset
-        is_safe = self._partition.log.high_watermark >= safe_offset
-        if not is_safe and (awaited or result.effects):
-            is_safe = self._partition.sync_now()
-        for completion in result.completions:
-            if completion.at_once:
-                continue
-            if is_safe:
-                self._complete(completion)
-            else:
-                self._complete_when_safe(completion, safe_offset)
-        return safe_offset
+        replies = [completion for completion in result.completions if not completion.at_once]
+        if not (awaited or result.effects or replies):
+            return None
+        committed = self._partition.committed(self._partition.log.end_offset)
+        for completion in replies:
+            self._complete(completion, committed)
+        return committed
 
     def _batch_bytes_max(self) -> int:
         config = self._partition.log.config
@@ -273,36 +270,32 @@ class Shard(Generic[C]):
         if self._parked.get(token) is promise:
             del self._parked[token]
 
-    def _complete(self, completion: Completion) -> None:
-        promise = self._parked.pop(completion.token, None)
-        if promise is not None:
-            _settle(promise, completion.reply)
-
-    def _complete_when_safe(self, completion: Completion, offset: int) -> None:
+    def _complete(self, completion: Completion, committed: Promise[None] | None = None) -> None:
         """The request leaves the parking place now, so that a later one of the same token is not confused."""
         promise = self._parked.pop(completion.token, None)
-        if promise is not None:
-            self._partition.when_safe(offset, lambda error: _settle(promise, completion.reply, error))
+        if promise is None:
+            return
+        if committed is None:
+            _settle(promise, completion.reply)
+        else:
+            committed.then(partial(_settle_after, promise, completion.reply))
 
-    def _reply_when_safe(self, reply: R, offset: int) -> Promise[R]:
-        promise: Promise[R] = Promise()
-        self._partition.when_safe(offset, lambda error: _settle(promise, reply, error))
-        return promise
-
-    def _perform(self, effects: list[Any], safe_offset: int) -> None:
+    def _perform(self, effects: list[Any], committed: Promise[None] | None) -> None:
         for effect in effects:
             assert self._performer is not None, f"nobody performs {effect!r}"
             perform = partial(self._performer, self, effect)
-            if self._partition.log.high_watermark >= safe_offset:
+            if committed is None:
                 perform()
             else:
-                self._partition.when_safe(safe_offset, partial(self._perform_if_safe, perform))
+                committed.then(partial(self._perform_if_committed, perform))
 
-    def _perform_if_safe(self, perform: Callable[[], None], error: KafkaError | None) -> None:
-        """If the records never become safe, neither is the decision, for which somebody may be parked."""
+    def _perform_if_committed(self, perform: Callable[[], None], committed: Promise[None]) -> None:
+        """If the records are never committed, neither is the decision, for which somebody may be parked."""
+        error = committed.exception()
         if error is None:
             perform()
         elif self.loaded:
+            assert isinstance(error, KafkaError)
             self._unload(error)
 
     def _timer_fired(self, key: Hashable) -> None:
@@ -391,6 +384,12 @@ class Shard(Generic[C]):
         parked, self._parked = self._parked, {}
         for promise in parked.values():
             _settle(promise, None, error)
+
+
+def _settle_after(promise: Promise[Any], reply: Any, committed: Promise[None]) -> None:
+    error = committed.exception()
+    assert error is None or isinstance(error, KafkaError)
+    _settle(promise, reply, error)
 
 
 def _settle(promise: Promise[Any], reply: Any, error: KafkaError | None = None) -> None:
