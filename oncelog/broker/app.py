@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from oncelog.broker.config.listeners import ListenerAddress
     from oncelog.broker.log.log_config import LogConfig
     from oncelog.broker.metadata.image import MetadataImage
+    from oncelog.broker.server.interceptors import Interceptor
 
 logger = logging.getLogger(__name__)
 
@@ -240,7 +241,7 @@ class BrokerApp:
         report_ignored(metadata.image, logs)
         self.loop_watch.start()
         self._start_coordinators(services)
-        dispatcher = self.make_dispatcher(services)
+        self.dispatcher = dispatcher = Dispatcher(services, self.interceptors())
         memory = FrameMemory(config.int("queued.max.request.bytes"))
         for address in self.addresses.bound:
             listener = Listener(
@@ -271,8 +272,9 @@ class BrokerApp:
         self._connection_limits.leave_descriptors(soft, log_files_max)
         return log_files_max
 
-    def make_dispatcher(self, services: Services) -> Dispatcher:
-        return Dispatcher(services)
+    def interceptors(self) -> list[Interceptor]:
+        """What stands before the handlers, the outermost first."""
+        return []
 
     def _start_coordinators(self, services: Services) -> None:
         """They read their logs in the background; who asks one meanwhile waits for it."""

@@ -15,13 +15,12 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.app import BrokerApp
+from oncelog.testing.fault_injector import ArmedFault, FaultInjector
 from oncelog.testing.faults import FaultPlan
-from oncelog.testing.faulty_dispatch import ArmedFault, FaultyDispatcher
 
 if TYPE_CHECKING:
     from oncelog.broker.config.broker_config import BrokerConfig
-    from oncelog.broker.requests.services import Services
-    from oncelog.broker.server.dispatch import Dispatcher
+    from oncelog.broker.server.interceptors import Interceptor
 
 logger = logging.getLogger(__name__)
 
@@ -42,10 +41,8 @@ class ControlledApp(BrokerApp):
             self._control.setblocking(False)
             asyncio.get_running_loop().add_reader(self._control, self._read_commands)
 
-    def make_dispatcher(self, services: Services) -> Dispatcher:
-        dispatcher = FaultyDispatcher(services)
-        dispatcher.faults = self._faults
-        return dispatcher
+    def interceptors(self) -> list[Interceptor]:
+        return [FaultInjector(self._faults), *super().interceptors()]
 
     def command(self, name: str, arguments: dict[str, Any]) -> Any:
         """To be called in the broker's event loop."""
@@ -65,6 +62,7 @@ class ControlledApp(BrokerApp):
         fault = ArmedFault(FaultPlan(**plan))
         self._faults.append(fault)
         self._numbered.append(fault)
+        self.dispatcher.reload()
         return len(self._numbered) - 1
 
     def _fault_hits(self, number: int) -> int:

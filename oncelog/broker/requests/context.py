@@ -8,6 +8,7 @@ from oncelog.broker.base import turns
 
 if TYPE_CHECKING:
     from oncelog.broker.requests.services import Services
+    from oncelog.broker.security.principals import Principal
 
 
 class Peer(Protocol):
@@ -22,6 +23,10 @@ class Peer(Protocol):
     @property
     def peer_address(self) -> str:
         """Host and port."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who has authenticated on it."""
 
     @property
     def connection_number(self) -> int:
@@ -55,6 +60,10 @@ class RequestContext:
         """Set by a handler that answers with a throttle time: the connection is muted for that long."""
         self.is_large = False
         """Whether the response may be so large that it is encoded in a thread."""
+
+    @property
+    def principal(self) -> Principal:
+        return self.peer.principal
 
     def start_next(self) -> None:
         """The frame is not needed any more, and the next request may overtake the rest of this one. That is not so for

@@ -16,6 +16,7 @@ from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, cast
 
+from oncelog.broker.security.principals import ANONYMOUS
 from oncelog.broker.server.dispatch import Reply
 from oncelog.broker.server.response_writer import Outgoing
 from oncelog.protocol.addresses import host_and_port
@@ -66,6 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         "last_progress",
         "peer_address",
         "peer_host",
+        "principal",
     )
 
     def __init__(self, listener: Listener, dispatcher: Dispatcher) -> None:
@@ -91,6 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self._stalled_since = 0.0
         self.closed = False
         self.peer_host = self.peer_address = ""
+        self.principal = ANONYMOUS
         self.last_progress = 0.0
 
     @property

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from oncelog.broker.base.eager import begin, spawn
 from oncelog.broker.base.immediate_future import Promise
 from oncelog.broker.handlers import APIS, Api
 from oncelog.broker.requests.context import NO_REPLY, RequestContext
+from oncelog.broker.server.interceptors import RequestLog, intercept
 from oncelog.broker.server.large_requests import LargeRequests
 from oncelog.protocol.api_keys import ApiKey
 from oncelog.protocol.codec import Parts, decode, encode_into
@@ -28,10 +30,10 @@ from oncelog.protocol.schema import NO_VERSIONS, VERSION_MAX
 if TYPE_CHECKING:
     from oncelog.broker.requests.services import Services
     from oncelog.broker.server.connection import Connection
+    from oncelog.broker.server.interceptors import Handle, Interceptor
     from oncelog.protocol.schema import Message
 
 logger = logging.getLogger(__name__)
-_request_logger = logging.getLogger("oncelog.broker.server.request_log")
 
 ErrorReply = Callable[[Any, KafkaError, RequestContext], "Message"]
 
@@ -88,9 +90,19 @@ class Reply:
 class _Route:
     """An API with its handler and its messages loaded."""
 
-    __slots__ = ("api", "chunk_paths", "error_reply", "flexible_from", "handle", "request", "response")
+    __slots__ = (
+        "api",
+        "chunk_paths",
+        "error_reply",
+        "flexible_from",
+        "handle",
+        "handler",
+        "intercept",
+        "request",
+        "response",
+    )
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, interceptors: Sequence[Interceptor]) -> None:
         module = import_module(f"oncelog.broker.handlers.{api.key.stem}")
         self.api = api
         self.chunk_paths = getattr(module, "CHUNKS", ())
@@ -98,7 +110,9 @@ class _Route:
         self.response = response_class(api.key)
         flexible = self.request.FLEXIBLE
         self.flexible_from = flexible.first if flexible != NO_VERSIONS else VERSION_MAX + 1
-        self.handle: Callable[[Any, RequestContext], Any] = module.handle
+        self.handler: Handle = module.handle
+        self.intercept = partial(intercept, interceptors, api)
+        self.handle = self.intercept(self.handler)
         self.error_reply: ErrorReply = getattr(module, "error_reply", self._top_level_error)
 
     def _top_level_error(self, _: Message, error: KafkaError, __: RequestContext) -> Message:
@@ -113,11 +127,12 @@ class _Route:
 
 
 class Dispatcher:
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, interceptors: Sequence[Interceptor] = ()) -> None:
         self._services = services
+        self._interceptors = (*interceptors, RequestLog())
         self._routes: dict[int, _Route] = {}
         self._waiting: set[Promise[Any]] = set()
-        self._logs_requests = _request_logger.isEnabledFor(logging.DEBUG)
+        self._logs_requests = RequestLog.is_on()
         self._large = LargeRequests(services.turns)
         self.turns = services.turns
         self.frame_size_bytes_max = services.config.int("socket.request.max.bytes")
@@ -173,7 +188,8 @@ class Dispatcher:
             return self._error_message(route, request, context, error, reply)
 
         answer = self._large.answer(
-            route.request, frame, position, route.api.elements_max, route.chunk_paths, route.handle, refuse, context
+            *(route.request, frame, position, route.api.elements_max, route.chunk_paths),
+            *(route.handler, route.intercept, refuse, context),
         )
         self._wait(spawn(answer), route, route.request(), context, header, reply)
         return reply
@@ -182,19 +198,19 @@ class Dispatcher:
         api = APIS.get(key)
         if api is None:
             raise ProtocolError(f"no API has the key {key} here")
-        route = self._routes[key] = _Route(api)
-        if self._logs_requests:
-            from oncelog.broker.server.request_log import log_requests
-
-            route.handle = log_requests(api, route.handle)
+        self._routes[key] = route = _Route(api, self._interceptors)
         return route
 
     def follow_log_level(self) -> None:
         """Called now and then, since the level of a logger can change while the broker runs (KIP-412)."""
-        enabled = _request_logger.isEnabledFor(logging.DEBUG)
+        enabled = RequestLog.is_on()
         if enabled != self._logs_requests:
             self._logs_requests = enabled
-            self._routes.clear()
+            self.reload()
+
+    def reload(self) -> None:
+        """Wrap the handlers anew, since an interceptor has been turned on or off."""
+        self._routes.clear()
 
     def _wait(
         self,

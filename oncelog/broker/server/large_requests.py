@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from oncelog.broker.base.turns import Turns
     from oncelog.broker.requests.context import RequestContext
+    from oncelog.broker.server.interceptors import Handle
     from oncelog.protocol.schema import Message
 
-    Handle = Callable[[Any, RequestContext], Any]
     Refuse = Callable[[Message, Exception], "Message | None"]
     """Makes the API's error answer; None if the connection is closed instead."""
 
@@ -62,6 +62,7 @@ class LargeRequests:
         elements_max: int,
         paths: tuple[ChunkPaths, ...],
         handle: Handle,
+        intercept: Callable[[Handle], Handle],
         refuse: Refuse,
         context: RequestContext,
     ) -> Message | None:
@@ -73,10 +74,11 @@ class LargeRequests:
                 request = await self._decode(request_class, frame, position, context.version, elements_max)
                 path = next((path for path in paths if getattr(request, path.request[0])), None)
                 if path is not None:
-                    response = await self._answer_in_chunks(request, path, handle, refuse, context)
+                    in_chunks = partial(self._answer_in_chunks, path, handle, refuse)
+                    response = await _settled(_begin(intercept(in_chunks), refuse, request, context), refuse, request)
                     await self._run(partial(_drop, request))
                     return response
-                result = _begin(handle, refuse, request, context)
+                result = _begin(intercept(handle), refuse, request, context)
         # From here on it only waits, or pauses by itself: another one may begin.
         return await _settled(result, refuse, request)
 
@@ -103,7 +105,7 @@ class LargeRequests:
         return await self._worker.run(work)
 
     async def _answer_in_chunks(
-        self, request: Message, path: ChunkPaths, handle: Handle, refuse: Refuse, context: RequestContext
+        self, path: ChunkPaths, handle: Handle, refuse: Refuse, request: Message, context: RequestContext
     ) -> Message | None:
         response: Message | None = None
         size = ChunkSize(CHUNK_ELEMENTS_FIRST)
