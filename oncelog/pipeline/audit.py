@@ -9,7 +9,8 @@ log itself.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -17,9 +18,12 @@ from typing import Any, NamedTuple
 from oncelog.client.offsets import Isolation
 from oncelog.client.security.options import SecurityOptions, parse_security
 from oncelog.pipeline.config import ConfigError, names_only, read_command_config, with_prefix
-from oncelog.pipeline.evidence import Seen, Verdict, aborted_offsets, judge
-from oncelog.pipeline.report import Section, write_report
+from oncelog.pipeline.evidence import read_log, transactional_ids
+from oncelog.pipeline.report import Course, Heading, Section, write_report
 from oncelog.pipeline.session import spark_session
+from oncelog.pipeline.verdict import Offence, Seen, Verdict, count_offences, find_offences
+
+COURSE_POINTS_MAX = 2_000
 
 
 class Audit(NamedTuple):
@@ -29,12 +33,26 @@ class Audit(NamedTuple):
     """How many records a reader without isolation sees."""
     by_partition: dict[int, tuple[int, int]]
     """Visible and aborted records of each partition."""
+    offences: list[Offence]
+    transactional_ids: list[str]
+    """Who wrote the topic, as far as the broker still knows it."""
+    written_ms: list[int]
+    """The timestamps of the visible records, in their order."""
+    aborts_ms: list[int]
+
+
+class KillNote(NamedTuple):
+    """A line of the file `--kills`: `2026-11-18T21:04:05+00:00 driver`."""
+
+    time_s: float
+    what: str
 
 
 def run_audit(flags: argparse.Namespace) -> int:
     kafka = read_command_config(flags.command_config)
     # What is wrong with the settings is told before Spark is started.
     _parse_security(kafka)
+    kills = read_kills(flags.kills) if flags.kills else []
     spark = spark_session("oncelog audit", master=flags.master)
     try:
         audits = audit(spark, flags.bootstrap, flags.input, flags.output.split(","), flags.output_id, kafka)
@@ -42,10 +60,53 @@ def run_audit(flags: argparse.Namespace) -> int:
         spark.stop()
     for each in audits:
         print(summary(each))
-    sections = [Section(each.topic, each.topic, each.verdict, each.uncommitted, each.by_partition) for each in audits]
-    write_report(Path(flags.report), f"Audit of {flags.input}", sections)
+    sections = [
+        Section(
+            each.topic, each.topic, each.verdict, each.uncommitted, each.by_partition, offences=each.offences,
+            course=course(each, kills),
+        )
+        for each in audits
+    ]  # fmt: skip
+    write_report(Path(flags.report), heading(f"Audit of {flags.input}", flags.bootstrap, audits), sections)
     print(f"report: {Path(flags.report).resolve()}")
     return 0 if all(each.verdict.exactly_once for each in audits) else 1
+
+
+def heading(title: str, bootstrap: str, audits: Sequence[Audit]) -> Heading:
+    writers = sorted({name for each in audits for name in each.transactional_ids})
+    facts = {"broker": bootstrap, "time": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")}
+    return Heading(title, facts | {"transactional id": ", ".join(writers) or "none that the broker knows"})
+
+
+def read_kills(path: str) -> list[KillNote]:
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ConfigError(f"--kills: {path} cannot be read: {error.strerror}") from None
+    found = []
+    for line in lines:
+        time, _, what = line.strip().partition(" ")
+        try:
+            found.append(KillNote(datetime.fromisoformat(time).timestamp(), what))
+        except ValueError:
+            raise ConfigError(f"--kills: {line!r} is not a time in ISO 8601 and what was killed") from None
+    return found
+
+
+def course(audit: Audit, kills: Sequence[KillNote]) -> Course | None:
+    """Progress by the timestamps of the records; None if there are none."""
+    if not audit.written_ms:
+        return None
+    began = min([audit.written_ms[0] / 1000, *(kill.time_s for kill in kills)])
+    steps = [(time_ms / 1000 - began, count) for count, time_ms in enumerate(audit.written_ms, start=1)]
+    # More points than a plot has pixels would only make a large file.
+    kept = steps[:: max(1, len(steps) // COURSE_POINTS_MAX)]
+    return Course(
+        [(0.0, 0), *kept, steps[-1]],
+        [(kill.time_s - began, kill.what) for kill in kills],
+        [time_ms / 1000 - began for time_ms in audit.aborts_ms],
+        title="Visible records, by the time at which they were written",
+    )
 
 
 def audit(
@@ -86,18 +147,30 @@ def _audit_topic(cluster: SourceCluster, target: str, expected: list[str], outpu
 
     frame = _read(cluster, target, Isolation.READ_COMMITTED)
     try:
-        rows = frame.selectExpr("partition", "offset", f"CAST({output_id} AS STRING) AS id").collect()
+        wanted = ("partition", "offset", f"CAST({output_id} AS STRING) AS id", "unix_millis(timestamp) AS time_ms")
+        rows = frame.selectExpr(*wanted).collect()
     except PySparkException as error:
         raise ConfigError(f"--output-id: {str(error).splitlines()[0]}") from None
     committed = [Seen(row[0], row[1], (row[2] or "").encode()) for row in rows]
-    aborted = aborted_offsets(cluster.bootstrap, target, cluster.security)
-    verdict = judge(expected, committed, [row[2] or "" for row in rows], aborted)
+    log = read_log(cluster.bootstrap, target, cluster.security)
+    aborted = log.aborted
+    offences = find_offences(expected, committed, [row[2] or "" for row in rows], aborted)
+    verdict = count_offences(offences, len(expected), len(committed), len(aborted))
     by_partition: dict[int, tuple[int, int]] = {}
     for partition in {seen.partition for seen in committed} | {partition for partition, _ in aborted}:
         visible = sum(seen.partition == partition for seen in committed)
         by_partition[partition] = (visible, sum(each[0] == partition for each in aborted))
     uncommitted = _read(cluster, target, Isolation.READ_UNCOMMITTED).count()
-    return Audit(target, verdict, int(uncommitted), dict(sorted(by_partition.items())))
+    return Audit(
+        target,
+        verdict,
+        int(uncommitted),
+        dict(sorted(by_partition.items())),
+        offences,
+        transactional_ids(cluster.bootstrap, log.producer_ids, cluster.security),
+        sorted(row[3] for row in rows),
+        sorted(log.aborts_ms),
+    )
 
 
 def _read(cluster: SourceCluster, topic: str, isolation: Isolation) -> Any:

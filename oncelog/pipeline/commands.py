@@ -56,6 +56,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_command_config(audit)
     audit.add_argument("--report", default="audit.html", metavar="FILE")
+    kills = "marks them in the plot; lines such as `2026-11-18T21:04:05+00:00 driver`"
+    audit.add_argument("--kills", metavar="FILE", help=kills)
     audit.add_argument("--master", metavar="URL")
     demo = verbs.add_parser("demo", help="payments, kills, and the audit of both sinks")
     demo.add_argument("--broker", choices=("oncelog", "apache"), default="oncelog")

@@ -21,7 +21,7 @@ from oncelog.client.cluster import Cluster
 from oncelog.client.offsets import Isolation
 from oncelog.client.producer import Producer
 from oncelog.pipeline.archive import fast_start
-from oncelog.pipeline.audit import audit, summary
+from oncelog.pipeline.audit import audit, heading, summary
 from oncelog.pipeline.chaos import EtlProcess, own_broker, run_with_kills
 from oncelog.pipeline.etl import say
 from oncelog.pipeline.evidence import CommittedReader, count_end, read_topic
@@ -97,6 +97,7 @@ def _run(sink: str, broker: Any, flags: argparse.Namespace, directory: Path, cho
     return Course(
         [(0.0, 0), *((seconds - started, count) for seconds, count in reader.history)],
         [(kill.seconds - started, kill.what) for kill in done],
+        met=[kill.words for kill in done],
     )
 
 
@@ -117,19 +118,22 @@ def _judge(servers: str, flags: argparse.Namespace, courses: dict[str, Course]) 
         surplus = {account: totals.get(account, 0) - truth[account] for account in truth}
         wrong = sum(each != 0 for each in surplus.values())
         notes = [
-            f"killed while it ran: {', '.join(what for _, what in course.kills) or 'nothing'}",
+            *(f"killed: {what}, {words}" for (_, what), words in zip(course.kills, course.met, strict=True)),
             f"accounts with a wrong total: {wrong} of {len(truth)}; money too much: {sum(surplus.values()):,.2f}",
         ]
         say(summary(each))
-        say(f"    {notes[1]}")
+        say(f"    {notes[-1]}")
         title = "exactly-once sink" if sink == "exactly-once" else "Spark's own sink"
         by_sink[title] = totals
         sections.append(
-            Section(title, each.topic, each.verdict, each.uncommitted, each.by_partition, notes, course, surplus)
+            Section(title, each.topic, each.verdict, each.uncommitted, each.by_partition, notes, course)._replace(
+                surplus=surplus, offences=each.offences
+            )
         )
     notes = [WHAT_HAPPENED, HOW_IT_IS_KNOWN]
     notes += [f"{flags.records:,} payments; broker {flags.broker}; seed {flags.seed}."]
-    write_report(Path(flags.report), "Exactly-once under kills", sections, notes, Totals(countries, truth, by_sink))
+    about = heading("Exactly-once under kills", servers, found)
+    write_report(Path(flags.report), about, sections, notes, Totals(countries, truth, by_sink))
     ours, theirs = (section.verdict for section in sections)
     say(f"the same job, the same kills: {ours.duplicated:,} duplicates; with Spark's own sink {theirs.duplicated:,}")
     say(f"report: {Path(flags.report).resolve()}")

@@ -10,7 +10,6 @@ import json
 import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,8 @@ from oncelog.client.consumer import Consumer
 from oncelog.client.errors import ClientError, known_code
 from oncelog.client.offsets import EARLIEST, LATEST, Isolation, list_offsets
 from oncelog.client.security.options import PLAINTEXT, SecurityOptions
+from oncelog.client.transactions import TransactionAdmin
+from oncelog.pipeline.verdict import Place, Seen
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from oncelog.protocol.primitives import StoredBytes
@@ -32,10 +33,15 @@ FETCH_SIZE_BYTES = 8 * 1024 * 1024
 LOOK_SECONDS = 0.002
 
 
-class Seen(NamedTuple):
-    partition: int
-    offset: int
-    value: bytes
+class LogFacts(NamedTuple):
+    """What the log of a topic itself says, whatever its broker makes of it."""
+
+    aborted: set[Place]
+    """Each record that is followed by its producer's abort marker."""
+    aborts_ms: list[int]
+    """When transactions were aborted, by the abort markers; one for each partition."""
+    producer_ids: set[int]
+    """Of all transactional batches."""
 
 
 def read_topic(bootstrap: str, topic: str, isolation: Isolation) -> list[Seen]:
@@ -89,31 +95,43 @@ def _looks(
             time.sleep(LOOK_SECONDS)
 
 
-def aborted_offsets(bootstrap: str, topic: str, security: SecurityOptions = PLAINTEXT) -> set[tuple[int, int]]:
-    """Partition and offset of each record that is followed by its producer's abort marker."""
-    found: set[tuple[int, int]] = set()
+def aborted_offsets(bootstrap: str, topic: str, security: SecurityOptions = PLAINTEXT) -> set[Place]:
+    return read_log(bootstrap, topic, security).aborted
+
+
+def read_log(bootstrap: str, topic: str, security: SecurityOptions = PLAINTEXT) -> LogFacts:
+    facts = LogFacts(set(), [], set())
     with Cluster(bootstrap, security=security) as cluster:
         for partition in cluster.topic(topic).partitions:
-            found |= {(partition, offset) for offset in _aborted_in(cluster, topic, partition)}
-    return found
+            _read_partition(cluster, topic, partition, facts)
+    return facts
 
 
-def _aborted_in(cluster: Cluster, topic: str, partition: int) -> set[int]:
+def _read_partition(cluster: Cluster, topic: str, partition: int, facts: LogFacts) -> None:
     undecided: dict[int, list[int]] = {}
-    aborted: set[int] = set()
     for data in _raw_fetches(cluster, topic, partition):
         for position, header in iter_headers(data):
             batch = data[position : position + header.size_bytes]
             if not header.is_transactional:
                 continue
+            facts.producer_ids.add(header.producer_id)
             offsets = undecided.setdefault(header.producer_id, [])
             if not header.is_control:
                 offsets += [record.offset for record in iter_records(batch)]
                 continue
             if any(decode_control_key(record.key) == ControlType.ABORT for record in iter_records(batch)):
-                aborted.update(offsets)
+                facts.aborted.update((partition, offset) for offset in offsets)
+                facts.aborts_ms.append(header.max_timestamp)
             offsets.clear()
-    return aborted
+
+
+def transactional_ids(bootstrap: str, producer_ids: set[int], security: SecurityOptions = PLAINTEXT) -> list[str]:
+    """Whose they are, as far as the broker still knows it."""
+    if not producer_ids:
+        return []
+    with Cluster(bootstrap, security=security) as cluster:
+        listed = TransactionAdmin(cluster).list_transactions(producer_ids=sorted(producer_ids))
+    return sorted({each.transactional_id for each in listed})
 
 
 def _raw_fetches(cluster: Cluster, topic: str, partition: int) -> Iterator[memoryview]:
@@ -224,49 +242,3 @@ class _BatchFinder:
     def __call__(self, source: str) -> int:
         partition, _, offset = source.partition(":")
         return bisect_right(self._ends[partition], int(offset))
-
-
-class Verdict(NamedTuple):
-    expected: int
-    visible: int
-    lost: int
-    duplicated: int
-    unexpected: int
-    aborted: int
-    aborted_visible: int
-    out_of_order: int
-
-    @property
-    def exactly_once(self) -> bool:
-        return not (self.lost or self.duplicated or self.unexpected or self.aborted_visible)
-
-
-def judge(
-    expected: Sequence[str], committed: Sequence[Seen], ids: Sequence[str], aborted: set[tuple[int, int]]
-) -> Verdict:
-    """Holds the output against the input; `ids` are the input records that the committed ones came from."""
-    wanted, found = Counter(expected), Counter(ids)
-    return Verdict(
-        expected=len(expected),
-        visible=len(committed),
-        lost=(wanted - found).total(),
-        duplicated=sum(count - 1 for source, count in found.items() if source in wanted and count > 1),
-        unexpected=sum(count for source, count in found.items() if source not in wanted),
-        aborted=len(aborted),
-        aborted_visible=sum((seen.partition, seen.offset) in aborted for seen in committed),
-        out_of_order=_out_of_order(committed, ids),
-    )
-
-
-def _out_of_order(committed: Sequence[Seen], ids: Sequence[str]) -> int:
-    """Records that stand behind a later one of the same input partition, within one output partition."""
-    newest: dict[tuple[int, str], int] = {}
-    late = 0
-    for seen, source in sorted(zip(committed, ids, strict=True)):
-        partition, _, offset = source.partition(":")
-        where = (seen.partition, partition)
-        if not offset.isdigit():
-            continue
-        late += int(offset) < newest.get(where, -1)
-        newest[where] = max(newest.get(where, -1), int(offset))
-    return late

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -80,7 +81,10 @@ def test_a_job_is_stopped_submitted_anew_and_audited(tmp_path: Path, servers: st
     assert audited.returncode == 0, audited.stdout + audited.stderr
     assert f"exactly once: {RECORDS} expected, {RECORDS} visible, 0 lost, 0 duplicated" in audited.stdout
     assert str(report) in audited.stdout
-    assert "Exactly once" in report.read_text()
+    text = report.read_text()
+    assert "Exactly once" in text
+    assert re.search(rf"<title>Audit of in · broker {servers} · time .* UTC · transactional id etl</title>", text)
+    assert "Visible records, by the time at which they were written" in text
 
 
 def submit(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -12,20 +12,23 @@ from oncelog.client.admin import Admin
 from oncelog.client.cluster import Cluster
 from oncelog.client.offsets import Isolation
 from oncelog.client.producer import Producer
+from oncelog.pipeline.audit import Audit, KillNote, course, read_kills
+from oncelog.pipeline.config import ConfigError
 from oncelog.pipeline.etl import lag
 from oncelog.pipeline.evidence import (
     CommittedReader,
-    Seen,
     aborted_offsets,
     batches_of_checkpoint,
     count_end,
-    judge,
+    read_log,
     read_topic,
     torn_batches,
+    transactional_ids,
     wait_for_growth,
     wait_for_open_transaction,
 )
-from oncelog.pipeline.report import Section, Totals, write_report
+from oncelog.pipeline.report import Course, Heading, Section, Totals, write_report
+from oncelog.pipeline.verdict import Offence, Seen, find_offences, judge
 from oncelog.protocol.errors import KafkaError
 from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.options import SinkOptions
@@ -145,14 +148,64 @@ def test_a_log_that_cannot_be_read_is_no_evidence(broker: Broker) -> None:
 
 def test_a_report_is_one_file_with_its_plots(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra `pipeline`")
-    good, bad = judge(["0:0"], seen("0:0"), ["0:0"], set()), judge(["0:0"], seen("0:0", "0:0"), ["0:0", "0:0"], set())
-    sections = [Section("good <one>", "a", good, 1, {0: (1, 0)}), Section("bad", "b", bad, 2, {0: (2, 5)}, ["note"])]
+    ids = ["0:0", "0:0", "7:7"]
+    good, bad = judge(["0:0"], seen("0:0"), ["0:0"], set()), judge(["0:0"], seen(*ids), ids, set())
+    offences = find_offences(["0:0"], seen(*ids), ids, set())
+    course = Course([(0.0, 0), (1.0, 2)], [(0.5, "driver")], [0.6])
+    sections = [
+        Section("good <one>", "a", good, 1, {0: (1, 0)}),
+        Section("bad", "b", bad, 2, {0: (2, 5)}, ["note"], course, offences=offences),
+    ]
     totals = Totals({"a<1>": "AT"}, {"a<1>": 10.5}, {"good <one>": {"a<1>": 10.5}, "bad": {"a<1>": 21.0}})
-    write_report(tmp_path / "deep" / "report.html", "A title", sections, totals=totals)
+    heading = Heading("A title", {"broker": "h:1", "transactional id": "etl<1>"})
+    write_report(tmp_path / "deep" / "report.html", heading, sections, totals=totals)
     text = (tmp_path / "deep" / "report.html").read_text()
-    assert text.count("<svg") == 3
+    assert text.count("<svg") == 4
+    assert "<title>A title · broker h:1 · transactional id etl&lt;1&gt;</title>" in text
     assert "good &lt;one&gt;" in text
     assert "a&lt;1&gt;<td>AT<td>10.50<td class=good>10.50<td class=bad>21.00" in text
-    assert "Exactly once" in text
-    assert "Not exactly once" in text
+    assert "Exactly once</b><ul><li>every input record is visible, and visible once" in text
+    assert "Not exactly once</b><ul><li>copies of records that are visible already: 1<li>visible records that" in text
+    assert "<td>0:0<td>partition 0, offsets 0 and 1" in text
+    assert "<td>7:7<td>partition 0, offset 2" in text
     assert "<script" not in text
+
+
+def test_offences_name_the_records() -> None:
+    ids = ["0:2", "0:0", "0:2", "x"]
+    assert find_offences(["0:0", "0:1", "0:2"], seen(*ids), ids, {(0, 1)}) == [
+        Offence("lost", "0:1"),
+        Offence("duplicated", "0:2", ((0, 0), (0, 2))),
+        Offence("unexpected", "x", ((0, 3),)),
+        Offence("aborted_visible", "0:0", ((0, 1),)),
+        Offence("out_of_order", "0:0", ((0, 1),)),
+    ]
+
+
+def test_kills_are_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "kills"
+    path.write_text("1970-01-01T00:00:10+00:00 driver\n1970-01-01T00:00:12.5+00:00 the broker\n")
+    assert read_kills(str(path)) == [(10.0, "driver"), (12.5, "the broker")]
+    path.write_text("now driver\n")
+    with pytest.raises(ConfigError, match="'now driver' is not a time in ISO 8601 and what was killed"):
+        read_kills(str(path))
+    with pytest.raises(ConfigError, match="--kills: nowhere cannot be read"):
+        read_kills("nowhere")
+
+
+def test_progress_is_plotted_from_the_first_record_or_kill() -> None:
+    audit = Audit("t", judge([], [], [], set()), 3, {}, [], ["etl"], [5_000, 6_000, 9_000], [8_000])
+    found = course(audit, [KillNote(4.0, "driver")])
+    assert found is not None
+    assert found.visible == [(0.0, 0), (1.0, 1), (2.0, 2), (5.0, 3), (5.0, 3)]
+    assert (found.kills, found.aborts) == ([(0.0, "driver")], [4.0])
+    assert course(audit._replace(written_ms=[]), []) is None
+
+
+def test_who_wrote_a_topic_is_found_out(broker: Broker) -> None:
+    servers = broker.bootstrap_servers
+    write_transaction(servers, "t", range(1), commit=False)
+    log = read_log(servers, "t")
+    assert (log.aborted, len(log.aborts_ms)) == ({(0, 0)}, 1)
+    assert transactional_ids(servers, log.producer_ids) == ["writer-t"]
+    assert transactional_ids(servers, set()) == []

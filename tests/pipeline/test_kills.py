@@ -33,16 +33,14 @@ from oncelog.pipeline.chaos import EtlProcess, Kill, kill_each, wait_until
 from oncelog.pipeline.commands import PROGRAM
 from oncelog.pipeline.evidence import (
     CommittedReader,
-    Seen,
-    Verdict,
     aborted_offsets,
     batches_of_checkpoint,
     count_end,
-    judge,
     read_topic,
     torn_batches,
 )
 from oncelog.pipeline.moments import Moment, RandomMoment, WhileGrowing, WhileWriting
+from oncelog.pipeline.verdict import Seen, Verdict, judge
 from oncelog.testing import Broker
 
 pytest.importorskip("psutil", reason="needs the extra `pipeline`")
