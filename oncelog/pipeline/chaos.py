@@ -1,4 +1,4 @@
-"""Runs the ETL job as a process of its own and kills parts of it: driver, executor, broker.
+"""Runs a Spark job as a process of its own and kills parts of it: driver, executor, broker.
 
 The driver's JVM and its Python are one process group and die together. Executors are JVMs of their own when the
 master is `local-cluster[...]`. The broker is anything with `kill` and `start`.
@@ -60,12 +60,14 @@ class Kill(NamedTuple):
         return f"within a transaction ({self.transaction})" if self.transaction else "outside of any transaction"
 
 
-class EtlProcess:
-    """An ETL job that can be killed and started again with the same arguments."""
+class JobProcess:
+    """A Spark job that can be killed and started again with the same command."""
 
-    def __init__(self, arguments: Sequence[str], log_path: Path) -> None:
-        self._command = [sys.executable, "-m", "oncelog.pipeline", "etl", *arguments]
+    def __init__(self, command: Sequence[str], log_path: Path, executor_parents: Sequence[int] = ()) -> None:
+        """Executors are descendants of the driver, or of the workers of a standalone cluster."""
+        self._command = list(command)
         self.log_path = log_path
+        self._executor_parents = executor_parents
         self._process: subprocess.Popen[bytes] | None = None
         self._started: list[int] = []
 
@@ -143,11 +145,12 @@ class EtlProcess:
 
         assert self._process is not None
         found: list[int] = []
-        for child in psutil.Process(self._process.pid).children(recursive=True):
-            # A process may end between the look at the list and the look at the process.
-            with contextlib.suppress(psutil.Error):
-                if any(EXECUTOR_CLASS in part for part in child.cmdline()):
-                    found.append(child.pid)
+        for parent in self._executor_parents or [self._process.pid]:
+            for child in psutil.Process(parent).children(recursive=True):
+                # A process may end between the look at the list and the look at the process.
+                with contextlib.suppress(psutil.Error):
+                    if any(EXECUTOR_CLASS in part for part in child.cmdline()):
+                        found.append(child.pid)
         return found
 
     def wait(self, seconds_max: float = WAIT_SECONDS_MAX) -> int:
@@ -170,8 +173,15 @@ class EtlProcess:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
 
+class EtlProcess(JobProcess):
+    """The ETL job of this package, without spark-submit."""
+
+    def __init__(self, arguments: Sequence[str], log_path: Path) -> None:
+        super().__init__([sys.executable, "-m", "oncelog.pipeline", "etl", *arguments], log_path)
+
+
 def run_with_kills(
-    etl: EtlProcess,
+    etl: JobProcess,
     broker: KillableBroker,
     kills: Sequence[str],
     step: int,
@@ -203,7 +213,7 @@ def run_with_kills(
 
 
 def kill_each(
-    etl: EtlProcess,
+    etl: JobProcess,
     broker: KillableBroker,
     kills: Sequence[str],
     feed: Callable[[], int],
@@ -228,7 +238,7 @@ def kill_each(
 
 
 class _Killer(NamedTuple):
-    etl: EtlProcess
+    etl: JobProcess
     broker: KillableBroker
     written: Callable[[], int]
     chooser: random.Random
@@ -277,15 +287,15 @@ class _Killer(NamedTuple):
             return Kill(moment, what, met) if _kill(self.etl, self.broker, what, self.chooser) else None
 
 
-def _fails_always(etl: EtlProcess) -> RuntimeError:
+def _fails_always(etl: JobProcess) -> RuntimeError:
     return RuntimeError(f"the job fails again and again; its log ends with:\n{_tail(etl)}")
 
 
-def _tail(etl: EtlProcess) -> str:
+def _tail(etl: JobProcess) -> str:
     return etl.log()[-3000:]
 
 
-def _kill(etl: EtlProcess, broker: KillableBroker, what: str, chooser: random.Random) -> bool:
+def _kill(etl: JobProcess, broker: KillableBroker, what: str, chooser: random.Random) -> bool:
     """False if there is nothing to kill at this moment."""
     if what == "executor":
         return etl.kill_executor(chooser)
