@@ -73,7 +73,7 @@ def _delete(topic: str, index: int, offset: int, context: RequestContext) -> int
     if topic in INTERNAL_TOPICS:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is cleaned by the broker only")
     partition = context.services.partitions.leader(topic, index)
-    partition.check_online()
+    partition.check_leader()
     log = partition.log
     if log.config.cleanup_compact and not log.config.cleanup_delete:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, f"{topic} is compacted and its cleanup.policy has no delete")

@@ -43,7 +43,7 @@ async def _describe(topic: str, index: int, context: RequestContext, pace: Pace)
     try:
         check_topic_name(topic)
         partition = context.services.partitions.leader(topic, index)
-        partition.check_online()
+        partition.check_leader()
     except KafkaError as error:
         return _refused(index, error)
     response = PartitionResponse(partition_index=index)

@@ -224,7 +224,7 @@ def _read_partition(
     partition: Partition, asked: FetchPartition, read_committed: bool, size_bytes_max: int, min_one: bool
 ) -> PartitionData:
     partition.check_leader_epoch(max(asked.current_leader_epoch, -1))
-    partition.check_online()
+    partition.check_leader()
     log = partition.log
     offset = asked.fetch_offset
     high_watermark = log.high_watermark

@@ -81,7 +81,7 @@ def _answer(
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     partition = context.services.partitions.leader(topic, asked.partition_index)
     partition.check_leader_epoch(asked.current_leader_epoch)
-    partition.check_online()
+    partition.check_leader()
     read_committed = request.isolation_level == 1
     timestamp, offset = _look_up(partition, asked.timestamp, read_committed)
     return ListOffsetsPartitionResponse(

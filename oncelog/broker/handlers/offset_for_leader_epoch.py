@@ -51,7 +51,7 @@ def _answer(topic: str, asked: OffsetForLeaderPartition, context: RequestContext
     try:
         partition = context.services.partitions.leader(topic, asked.partition)
         partition.check_leader_epoch(asked.current_leader_epoch)
-        partition.check_online()
+        partition.check_leader()
     except KafkaError as error:
         return EpochEndOffset(partition=asked.partition, error_code=error.code)
     epoch, end_offset = partition.end_of_epoch(asked.leader_epoch)

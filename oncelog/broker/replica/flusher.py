@@ -62,8 +62,8 @@ class Flushed(Protocol):
     def flushed(self) -> None:
         """The log's flushed offset has moved."""
 
-    def failed(self, error: StorageError) -> None:
-        """The log could not be made durable and is offline."""
+    def go_offline(self, error: StorageError) -> None:
+        """The log could not be made durable."""
 
 
 _Job = tuple[Flushed, "FlushTicket"]
@@ -349,9 +349,9 @@ def _fail(partition: Flushed, error: Exception) -> None:
     if isinstance(error, StorageError):
         logger.error("%s", error)
     else:
-        logger.error("%s: a bug of ours while flushing", partition.log.directory, exc_info=error)
+        logger.error("%s: internal error while flushing; please report it", partition.log.directory, exc_info=error)
         error = StorageError(f"{partition.log.directory} could not be flushed: {error!r}")
-    partition.failed(error)
+    partition.go_offline(error)
 
 
 def _sync(job: _Job) -> _Done:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oncelog.broker.base.clock import Clock
     from oncelog.broker.base.turns import Turns
     from oncelog.broker.log.log_manager import LogManager
-    from oncelog.broker.metadata.image import MetadataImage, TopicImage
+    from oncelog.broker.metadata.image import MetadataImage, PartitionImage, TopicImage
     from oncelog.broker.replica.flusher import Flusher
     from oncelog.broker.replica.partition import Partition
 
@@ -62,8 +62,10 @@ class ReplicaManager:
 
     def leader(self, topic: str, index: int) -> Partition:
         """The partition, if this broker leads it."""
-        partition = self._partitions.get((topic, index))
-        return partition if partition is not None else self._open(topic, index)
+        partition = self._partitions.get((topic, index)) or self._open(topic, index)
+        if partition.is_follower:
+            partition.check_leader()
+        return partition
 
     def name_of(self, topic_id: bytes) -> str:
         topic = self._current_image().topic_by_id(topic_id)
@@ -84,8 +86,10 @@ class ReplicaManager:
                 continue
             if current is None or current.id != topic.id:
                 self._delete(topic)
-            elif current.configs != topic.configs:
+                continue
+            if current.configs != topic.configs:
                 self._reconfigure(current)
+            self._take_roles(current)
         for name, topic in new.topics.items():
             if old.topics.get(name) is not topic:
                 self._create(topic)
@@ -114,6 +118,19 @@ class ReplicaManager:
         assert self._image is not None, "the image is loaded before the first request"
         return self._image
 
+    def _take_roles(self, topic: TopicImage) -> None:
+        """Opened partitions lead or follow, as the image says."""
+        for state in topic.partitions:
+            partition = self._partitions.get((topic.name, state.index))
+            if partition is not None:
+                self._take_role(partition, state)
+
+    def _take_role(self, partition: Partition, state: PartitionImage) -> None:
+        if state.leader == self._broker_id:
+            partition.become_leader(state.leader_epoch, len(state.isr))
+        elif not partition.is_follower or partition.leader_epoch != state.leader_epoch:
+            partition.become_follower(state.leader_epoch, state.leader)
+
     def _open(self, topic: str, index: int) -> Partition:
         image = self._current_image().topics.get(topic)
         if image is None or not 0 <= index < len(image.partitions):
@@ -121,9 +138,12 @@ class ReplicaManager:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"This server does not host this topic-partition. There is no partition {topic}-{index}.",
             )
+        # Loaded for the first partition; a broker starts faster without it.
+        from oncelog.broker.replica.partition import Partition, not_leader
+
         state = image.partitions[index]
         if state.leader != self._broker_id:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {state.leader} leads {topic}-{index}")
+            raise not_leader(state.leader, topic, index)
         if (topic, index) in self._deleted:
             # Of an earlier topic of the same name.
             self._remove((topic, index))
@@ -134,14 +154,9 @@ class ReplicaManager:
             self._log_unopened(topic, index, str(error))
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
         self._unopened.pop((topic, index), None)
-        # Loaded with its log, for the first partition.
-        from oncelog.broker.replica.partition import Partition
-
-        partition = Partition(topic, image.id, index, log, state.leader_epoch, self._flusher, self._flush_on_ack)
-        partition.in_sync_count = len(state.isr)
+        partition = Partition(topic, image.id, index, log, self._flusher, self._flush_on_ack)
         partition.in_sync_count_min = in_sync_count_min
-        log.update_high_watermark(log.end_offset)
-        log.assign_epoch(state.leader_epoch, log.end_offset)
+        self._take_role(partition, state)
         self._partitions[topic, index] = partition
         return partition
 

@@ -1,8 +1,15 @@
-"""A partition as this broker holds it: its log, its leader epoch, and how far its records are safe.
+"""A partition as this broker holds it: its log, its role, its leader epoch, and how far its records are committed.
 
-The high watermark is where readers stop. On a single node it follows the flushed offset (with
-`log.flush.on.ack`) or the end of the log (without); replication will make it the least of the in-sync
-replicas' ends. Whatever waits for records to be safe waits for it.
+    become_leader(epoch)       it takes writes and serves readers
+    become_follower(epoch)     it refuses both; whoever waits for records is sent to the new leader
+    go_offline(error)          the disk has failed, or the partition is gone: nothing is acknowledged any more
+
+`ReplicaManager` calls the first two as the metadata image says. Nothing else changes these states, and nobody but the
+partition moves its high watermark (the log only keeps it within its bounds).
+
+The high watermark is where readers stop. On a single node it follows the flushed offset (with `log.flush.on.ack`) or
+the end of the log (without); replication will make it the least of the in-sync replicas' ends. Whatever waits for
+records to be committed waits for it.
 """
 
 from __future__ import annotations
@@ -32,13 +39,15 @@ class Partition:
         "_completions",
         "_flush_on_ack",
         "_flusher",
-        "_offline",
+        "_is_offline",
+        "_refusal",
         "_refuses_writes",
         "_waiters",
         "fetch_waiters",
         "in_sync_count",
         "in_sync_count_min",
         "index",
+        "is_follower",
         "leader_epoch",
         "log",
         "topic",
@@ -51,7 +60,6 @@ class Partition:
         topic_id: bytes,
         index: int,
         log: PartitionLog,
-        leader_epoch: int,
         flusher: Flusher,
         flush_on_ack: bool,
     ) -> None:
@@ -59,19 +67,64 @@ class Partition:
         self.topic_id = topic_id
         self.index = index
         self.log = log
-        self.leader_epoch = leader_epoch
+        self.leader_epoch = -1
         self._flusher = flusher
         self._flush_on_ack = flush_on_ack
         self._completions = flusher.completions
         self._waiters = CommitWaiters(flusher.completions)
         self._appended: list[tuple[int, int]] = []
         """End offset and size of each batch that is to be flushed: what long polls may expect of the flush."""
-        self._offline: KafkaError | None = None
+        self._refusal: KafkaError | None = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker has just opened it")
+        """Why clients are refused: because it follows another broker, or is offline. None for a leader."""
+        self._is_offline = False
+        self.is_follower = False
         self._refuses_writes = False
         """Whether the last append failed, as on a full disk: said once, not for every request."""
         self.fetch_waiters: set[FetchWaiter] = set()
         self.in_sync_count = 1
         self.in_sync_count_min = 1
+
+    def become_leader(self, epoch: int, in_sync_count: int) -> None:
+        self.in_sync_count = in_sync_count
+        if self._is_offline or (epoch == self.leader_epoch and self._refusal is None):
+            return
+        log = self.log
+        self.leader_epoch = epoch
+        log.assign_epoch(epoch, log.end_offset)
+        self.is_follower = False
+        self._refusal = None
+        # All that a log holds when it is opened is on disk.
+        self._advance(log.flushed_offset if self._flush_on_ack else log.end_offset, 0)
+
+    def become_follower(self, epoch: int, leader: int) -> None:
+        if self._is_offline:
+            return
+        self.leader_epoch = epoch
+        self.is_follower = True
+        self._refuse(not_leader(leader, self.topic, self.index))
+
+    def go_offline(self, error: KafkaError | StorageError) -> None:
+        """For good: what is not known to be durable is not acknowledged."""
+        self._is_offline = True
+        if not isinstance(error, KafkaError):
+            error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        self._refuse(error)
+
+    def close(self) -> None:
+        """The partition is deleted or its broker stops."""
+        self.go_offline(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is no longer here"))
+
+    def check_leader(self) -> None:
+        """Refuse a client that this broker cannot serve."""
+        if self._refusal is not None:
+            # A new one each time: an error that is raised again and again collects the frames that it came through.
+            raise KafkaError(self._refusal.code, self._refusal.message)
+
+    def _refuse(self, error: KafkaError) -> None:
+        """From now on, and those who wait."""
+        self._refusal = error
+        self._waiters.fail(error)
+        self._wake_fetches()
 
     def append(
         self,
@@ -82,13 +135,13 @@ class Partition:
         guard: VerificationGuard | None = None,
     ) -> AppendResult:
         """Append one checked batch. It is safe, and readable, once the high watermark has passed it."""
-        self.check_online()
+        self.check_leader()
         try:
             result = self.log.append(
                 records, header, origin=origin, leader_epoch=self.leader_epoch, now_ms=now_ms, guard=guard
             )
         except StorageError as error:
-            self.failed(error)
+            self.go_offline(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
         except KafkaError as error:
             if error.code == ErrorCode.KAFKA_STORAGE_ERROR and not self._refuses_writes:
@@ -106,7 +159,7 @@ class Partition:
         self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int, version: int, now_ms: int
     ) -> AppendResult:
         """End a producer's transaction in this partition."""
-        self.check_online()
+        self.check_leader()
         try:
             result = self.log.append_marker(
                 producer_id=producer_id,
@@ -118,7 +171,7 @@ class Partition:
                 transaction_version=version,
             )
         except StorageError as error:
-            self.failed(error)
+            self.go_offline(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
         self._grow(result.size_bytes)
         return result
@@ -131,18 +184,19 @@ class Partition:
         log = self.log
         if log.high_watermark >= offset:
             return None
-        if alone and self._offline is None and self._flusher.sync_now(self) and log.high_watermark >= offset:
+        if alone and self._refusal is None and self._flusher.sync_now(self) and log.high_watermark >= offset:
             return None
-        if self._offline is not None:
+        if self._refusal is not None:
             # As when a sync has just failed.
             future: Promise[None] = Promise()
-            self._completions.add(future, KafkaError(self._offline.code, self._offline.message))
+            self._completions.add(future, KafkaError(self._refusal.code, self._refusal.message))
             return future
         future = self._waiters.add(offset)
         self._flusher.hurry(self)
         return future
 
     def flushed(self) -> None:
+        """The flusher has moved the log's flushed offset."""
         offset = self.log.flushed_offset
         size_bytes = batch_count = 0
         for end_offset, batch_bytes in self._appended:
@@ -152,23 +206,6 @@ class Partition:
             batch_count += 1
         del self._appended[:batch_count]
         self._advance(offset, size_bytes)
-
-    def failed(self, error: StorageError) -> None:
-        """The disk failed us: no ack may be given for what is not known to be durable."""
-        self._offline = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-        self._waiters.fail(self._offline)
-        self._wake_fetches()
-
-    def close(self) -> None:
-        """The partition is deleted or its broker stops: nobody may go on waiting for it."""
-        self._offline = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is no longer here")
-        self._waiters.fail(self._offline)
-        self._wake_fetches()
-
-    def check_online(self) -> None:
-        if self._offline is not None:
-            # A new one each time: an error that is raised again and again collects the frames that it came through.
-            raise KafkaError(self._offline.code, self._offline.message)
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Refuse a client whose idea of the leader is older or newer than ours (KIP-320)."""
@@ -226,3 +263,8 @@ class Partition:
     def _wake_fetches(self) -> None:
         for waiter in list(self.fetch_waiters):
             waiter.wake()
+
+
+def not_leader(leader: int, topic: str, index: int) -> KafkaError:
+    who = f"broker {leader} leads {topic}-{index}" if leader >= 0 else f"{topic}-{index} has no leader"
+    return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, who)

@@ -112,7 +112,8 @@ class Partitions:
         if key not in self.opened:
             log = self.world.logs.create(topic, index, TOPIC_ID, now_ms=self.world.clock.time_ms)
             log.update_high_watermark(log.end_offset)
-            self.opened[key] = Partition(topic, TOPIC_ID, index, log, 0, self.world.flusher, self.world.flush_on_ack)
+            self.opened[key] = Partition(topic, TOPIC_ID, index, log, self.world.flusher, self.world.flush_on_ack)
+            self.opened[key].become_leader(0, in_sync_count=1)
         return self.opened[key]
 
 

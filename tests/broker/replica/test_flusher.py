@@ -78,7 +78,7 @@ class FakePartition:
     def flushed(self) -> None:
         self.flushed_count += 1
 
-    def failed(self, error: StorageError) -> None:
+    def go_offline(self, error: StorageError) -> None:
         self.failures.append(error)
 
 
@@ -137,7 +137,7 @@ async def test_who_appends_when_told_of_a_failure_does_not_begin_a_round_within_
     flusher = Flusher(FixedPace(False))
     first, refused = FakePartition(), FakePartition()
     refused.log.refusal = StorageError("too many open files")
-    refused.failed = lambda _: flusher.mark_dirty(first, awaited=True)  # type: ignore[method-assign]
+    refused.go_offline = lambda _: flusher.mark_dirty(first, awaited=True)  # type: ignore[method-assign]
     first.log.gate.clear()
     flusher.mark_dirty(first, awaited=True)
     flusher.mark_dirty(refused, awaited=True)
@@ -353,7 +353,7 @@ async def test_who_is_told_while_a_round_is_made_does_not_sync_within_it(asleep:
     first, refused, last = FakePartition(), FakePartition(), FakePartition()
     refused.log.refusal = StorageError("a sync failed")
     at_once: list[bool] = []
-    refused.failed = lambda _: at_once.extend(map(flusher.sync_now, (first, last)))  # type: ignore[method-assign]
+    refused.go_offline = lambda _: at_once.extend(map(flusher.sync_now, (first, last)))  # type: ignore[method-assign]
     for partition in (first, refused, last):
         flusher.mark_dirty(partition, awaited=True)
     await flusher.drain()

@@ -37,12 +37,17 @@ def open_log(directory: Path, topic: str) -> PartitionLog:
     )
 
 
+def lead(partition: Partition) -> Partition:
+    partition.become_leader(0, in_sync_count=1)
+    return partition
+
+
 @pytest.fixture
 async def partition(tmp_path: Path) -> AsyncIterator[Partition]:
     """Whose log the tests flush themselves: the flusher does not get a turn before they end."""
     log = open_log(tmp_path, "t")
     flusher = Flusher()
-    yield Partition("t", TOPIC_ID, 0, log, 0, flusher, True)
+    yield lead(Partition("t", TOPIC_ID, 0, log, flusher, True))
     await flusher.drain()
     flusher.close()
     log.close()
@@ -124,7 +129,7 @@ async def test_who_is_told_of_a_sync_may_close_the_segment_of_the_next_log(tmp_p
     """As a decision of a coordinator may, whose marker goes into the partition that is synced with it."""
     flusher = Flusher(AlwaysOnLoop(), AlwaysOnLoop())
     first, second = (
-        Partition(name, TOPIC_ID, 0, open_log(tmp_path, name), 0, flusher, True) for name in ("first", "second")
+        lead(Partition(name, TOPIC_ID, 0, open_log(tmp_path, name), flusher, True)) for name in ("first", "second")
     )
     for partition in (first, second):
         append(partition)
@@ -153,7 +158,7 @@ async def test_who_is_told_of_a_sync_may_close_the_segment_of_the_next_log(tmp_p
 async def test_nobody_else_is_called_back_by_who_syncs_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oncelog.broker.replica.flusher.SLEPT_SECONDS", -1e9)
     flusher = Flusher(AlwaysOnLoop(), AlwaysOnLoop())
-    partition = Partition("t", TOPIC_ID, 0, open_log(tmp_path, "t"), 0, flusher, True)
+    partition = lead(Partition("t", TOPIC_ID, 0, open_log(tmp_path, "t"), flusher, True))
     append(partition)
     await flusher.drain()
     append(partition)
@@ -174,10 +179,60 @@ async def test_nobody_else_is_called_back_by_who_syncs_at_once(tmp_path: Path, m
 
 async def test_who_waits_for_an_offline_partition_is_told_soon(partition: Partition) -> None:
     append(partition)
-    partition.failed(StorageError("the disk is gone"))
+    partition.go_offline(StorageError("the disk is gone"))
     committed = partition.committed(1)
     assert committed is not None
     assert not committed.done(), "in the midst of what the caller does"
     with pytest.raises(KafkaError) as refused:
         await committed
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_deposed_leader_takes_no_writes_and_sends_those_who_wait_away(partition: Partition) -> None:
+    append(partition)
+    committed = partition.committed(1, alone=False)
+    long_poll = FetchWaiter([partition], 1_000_000, WAIT_MS)
+    assert committed is not None
+    partition.become_follower(1, leader=7)
+    with pytest.raises(KafkaError, match="broker 7 leads t-0") as refused:
+        await committed
+    assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert long_poll.future.done()
+    with pytest.raises(KafkaError, match="broker 7 leads t-0"):
+        append(partition)
+    assert partition.log.end_offset == 1
+
+
+async def test_a_leader_that_is_elected_again_writes_with_its_new_epoch(partition: Partition) -> None:
+    append(partition)
+    flush(partition)
+    partition.become_follower(1, leader=7)
+    partition.become_leader(2, in_sync_count=1)
+    append(partition)
+    assert [partition.epoch_of(offset) for offset in (0, 1)] == [0, 2]
+    flush(partition)
+    assert partition.log.high_watermark == 2
+
+
+async def test_an_offline_partition_is_not_elected(partition: Partition) -> None:
+    partition.go_offline(StorageError("the disk is gone"))
+    partition.become_leader(1, in_sync_count=1)
+    partition.become_follower(2, leader=7)
+    with pytest.raises(KafkaError, match="the disk is gone"):
+        append(partition)
+
+
+async def test_a_leader_that_was_just_opened_may_read_all_that_is_on_disk(tmp_path: Path) -> None:
+    flusher = Flusher()
+    log = open_log(tmp_path, "t")
+    batch = build_batch([Record(0, NOW_MS, None, b"value")])
+    log.append(memoryview(batch), read_header(batch), leader_epoch=0, now_ms=NOW_MS)
+    log.flush()
+    partition = Partition("t", TOPIC_ID, 0, log, flusher, True)
+    with pytest.raises(KafkaError):
+        partition.check_leader()
+    assert log.high_watermark == 0
+    lead(partition)
+    assert log.high_watermark == 1
+    flusher.close()
+    log.close()

@@ -98,7 +98,7 @@ class Shard(Generic[C]):
     @property
     def is_online(self) -> bool:
         try:
-            self._partition.check_online()
+            self._partition.check_leader()
         except KafkaError:
             return False
         return True
@@ -155,7 +155,7 @@ class Shard(Generic[C]):
     def check_online(self) -> None:
         """Refuse what cannot become safe any more; whoever is parked is told so, too."""
         try:
-            self._partition.check_online()
+            self._partition.check_leader()
         except KafkaError as error:
             if self.loaded:
                 self._unload(error)
@@ -329,7 +329,7 @@ class Shard(Generic[C]):
             await self._replay_log()
         except (StorageError, OSError, ProtocolError) as error:
             logger.error("%s: the coordinator cannot read its log: %s", self._partition.log.directory, error)
-            self._partition.failed(StorageError(str(error)))
+            self._partition.go_offline(StorageError(str(error)))
         else:
             self._finish_loading()
 
