@@ -269,6 +269,8 @@ def test_a_crash_at_every_call_to_the_disk(
         await prepare(app.services)
         await app.stop()
 
+    # The metadata is in a file of the real file system, beside what the simulated disk has.
+    root.mkdir()
     run(lay_the_ground())
     shutil.copytree(root, tmp_path / "metadata")
     call, story = 0, None
