@@ -2,12 +2,12 @@
 
 | what | where Spark keeps it |
 |---|---|
-| the id of the query that runs a batch | a local property of the thread, on the driver and in tasks |
-| its run, its trigger's kind, its sources | the JVM's StreamExecution, in the session's shared state |
+| the id of the query that runs a batch | a local property of the thread, on the driver and in tasks; its session |
+| its run, its trigger's kind, its sources, its checkpoint | the JVM's StreamExecution, in the session's shared state |
 | what a batch was planned to read | the StreamExecution's log of offsets, with `metadata` or `metadataOpt` |
 | the attempt of a stage that a task belongs to | the name of the executor's thread; TaskContext lacks it |
 | that a batch was stopped, and did not fail | the text of the exception of a foreachBatch function |
-| source and trigger of a query before it starts | private fields of the JVM's DataStreamWriter |
+| source and trigger of a query before it starts | private fields of the JVM's DataStreamWriter; its catalog |
 | a shuffle that can be run before what follows it | the RDD of a plan; without it, the rows are cached |
 
 Nothing else in this project reaches into Spark. What a version lacks is a SinkError that names both.
@@ -27,6 +27,7 @@ QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
 THREAD_EXPRESSION = "java_method('java.lang.Thread', 'currentThread')"
 """SQL that gives the thread of the task that evaluates it."""
+_TEMPORARY = re.compile(r"/temporary-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/?$")
 _THREAD = re.compile(r"task (\d+)\.(\d+) in stage (\d+)\.(\d+)")
 
 
@@ -65,6 +66,16 @@ class RunningQuery:
         """Whether the query runs with asynchronous progress tracking."""
         return "AsyncProgressTracking" in self._execution.getClass().getSimpleName()
 
+    @property
+    def has_state(self) -> bool:
+        """Whether the batch that is running has an operator with state."""
+        return "state info [" in self._ask(self._ask(self._execution, "lastExecution"), "executedPlan").toString()
+
+    @property
+    def has_temporary_checkpoint(self) -> bool:
+        """Whether Spark made up a directory for the checkpoint, which it deletes when the query stops."""
+        return _TEMPORARY.search(str(self._ask(self._execution, "resolvedCheckpointRoot"))) is not None
+
     def planned(self, batch_id: int) -> PlannedBatch | None:
         """None where Spark noted nothing about the batch."""
         logged = self._ask(self._ask(self._execution, "offsetLog"), "get", batch_id)
@@ -94,22 +105,32 @@ class RunningQuery:
 
 
 def current_query_id(spark: Any) -> str:
-    """Of the query whose batch this thread runs; empty for none."""
-    return spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY) or ""
+    """Of the query whose batch this thread runs, or else of the query whose own session this is; empty for none."""
+    named = spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)
+    if named:
+        return str(named)
+    session_id = spark._jsparkSession.sessionUUID()
+    for execution in _running_queries(spark).values():
+        if execution.sparkSessionForStream().sessionUUID() == session_id:
+            return str(execution.id().toString())
+    return ""
 
 
 def find_query(spark: Any, query_id: str) -> RunningQuery | None:
     """The session of a batch is a clone, so only the state that sessions share knows the query."""
     if not query_id:
         return None
+    execution = _running_queries(spark).get(spark.sparkContext._jvm.java.util.UUID.fromString(query_id))
+    return None if execution is None else RunningQuery(execution, spark.version)
+
+
+def _running_queries(spark: Any) -> Any:
     from py4j.protocol import Py4JError
 
     try:
-        running = spark._jsparkSession.sharedState().activeStreamingQueries()
+        return spark._jsparkSession.sharedState().activeStreamingQueries()
     except Py4JError:
         raise _lacks(spark.version, "SharedState.activeStreamingQueries") from None
-    execution = running.get(spark.sparkContext._jvm.java.util.UUID.fromString(query_id))
-    return None if execution is None else RunningQuery(execution, spark.version)
 
 
 def check_spark(spark: Any) -> None:
@@ -192,6 +213,21 @@ def writer_field(writer: Any, name: str) -> Any:
         raise _lacks(writer._spark.version, f"DataStreamWriter.{name}") from None
     field.setAccessible(True)
     return field.get(writer._jwrite)
+
+
+def table_source(writer: Any, name: str) -> str:
+    """The data source of a table in Spark's own catalog; empty if there is no such table."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import AnalysisException
+
+    try:
+        state = writer._spark._jsparkSession.sessionState()
+        provider = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name)).provider()
+    except AnalysisException:
+        return ""
+    except Py4JError:
+        raise _lacks(writer._spark.version, "SessionCatalog.getTableMetadata") from None
+    return str(provider.get()) if provider.isDefined() else ""
 
 
 def jvm_process() -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from oncelog.client.cluster import TopicPartition
 from oncelog.named_tuple import NamedTuple
+from oncelog.spark.errors import SinkError
 from oncelog.spark.internals import PlannedBatch, current_query_id, find_query
 
 DEFERRED_PROGRESS = (
@@ -48,10 +49,32 @@ def is_running(spark: Any, state: QueryState) -> bool:
     return query is not None and query.run_id == state.run_id and query.is_active
 
 
-def has_deferred_progress(spark: Any, state: QueryState) -> bool:
-    """Whether the query runs with asynchronous progress tracking."""
+def check_query(spark: Any, state: QueryState) -> None:
+    """SinkError if the query runs in a way in which the sink could not recognise a repeated batch."""
     query = find_query(spark, state.query_id)
-    return query is not None and query.tracks_progress_late
+    if query is None:
+        return
+    if query.tracks_progress_late:
+        raise SinkError(f"the query has asyncProgressTrackingEnabled: {DEFERRED_PROGRESS}")
+    if query.has_temporary_checkpoint:
+        raise SinkError(
+            "the query has no checkpointLocation: Spark deletes its temporary checkpoint when the query stops, and no"
+            " repeated batch could be recognised after that. Set option('checkpointLocation', ...)"
+        )
+
+
+def has_state(spark: Any, state: QueryState) -> bool:
+    query = find_query(spark, state.query_id)
+    return query is not None and query.has_state
+
+
+def check_planned(state: QueryState, batch_id: int) -> None:
+    """SinkError for a batch that Spark runs before it notes what is in it, as real-time mode does."""
+    if state.run_id and not state.plan:
+        raise SinkError(
+            f"Spark has not noted in the checkpoint what is in batch {batch_id}, so that the batch could not be"
+            " recognised when it is repeated. Use trigger(processingTime=...) or trigger(availableNow=True)"
+        )
 
 
 def _digest(planned: PlannedBatch) -> str:

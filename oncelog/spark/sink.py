@@ -34,7 +34,7 @@ from oncelog.spark.marker import Marker, newest_marker
 from oncelog.spark.options import SinkOptions, parse_options
 from oncelog.spark.partitions import lane_keys
 from oncelog.spark.progress import output_offsets, output_places
-from oncelog.spark.query import DEFERRED_PROGRESS, QueryState, has_deferred_progress, is_running, read_query
+from oncelog.spark.query import QueryState, check_planned, check_query, has_state, is_running, read_query
 from oncelog.spark.tasks import Touched, new_touched, write_task
 from oncelog.spark.topics import TopicPlan, describe_topic
 from oncelog.spark.transaction import CommittedOffset, Transactions
@@ -102,6 +102,7 @@ class ExactlyOnceSink:
         columns = check_columns(batch.schema, self.options.topic)
         query = read_query(batch.sparkSession, batch_id)
         self._prepare_session(batch.sparkSession, query)
+        check_planned(query, batch_id)
         try:
             name = SinkName(self._cluster.identify(self.options.delivery_timeout_ms), self.options.transactional_id)
             if _claims.take(name, query, batch_id, partial(is_running, batch.sparkSession)):
@@ -129,8 +130,7 @@ class ExactlyOnceSink:
         if query.run_id and query.run_id == self._prepared_run:
             return
         prepare_session(spark)
-        if has_deferred_progress(spark, query):
-            raise SinkError(f"the query has asyncProgressTrackingEnabled: {DEFERRED_PROGRESS}")
+        check_query(spark, query)
         self._prepared_run = query.run_id
 
     def _fence(self, query: QueryState) -> Transactions:
@@ -179,6 +179,9 @@ class ExactlyOnceSink:
             assert transactions is not None
             if self._is_committed(batch_id, query):
                 logger.warning("batch %d was committed before; it is skipped", batch_id)
+                if has_state(rows.sparkSession, query):
+                    # Spark makes the state of the batch while its rows are read, and from 4.1 on checks that it did.
+                    rows.write.format("noop").mode("append").save()
                 return self._report(batch_id, [], run, skipped=True)
             self._fence_due = True
             try:

@@ -2,7 +2,8 @@
 
 Continuous processing drops every row on its way to a Python data source, and then commits the epoch and the source's
 offsets. The writer cannot stop that: it is not told the trigger, and a commit that raises is only logged by Spark. So
-`writeStream.start()` itself is made to refuse it, in the process in which the data source is registered.
+`writeStream.start()` and `toTable()` themselves are made to refuse it, in the process in which the data source is
+registered.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from oncelog.spark.errors import SinkError
-from oncelog.spark.internals import writer_field
+from oncelog.spark.internals import table_source, writer_field
 
 _MICRO_BATCH_TRIGGERS = frozenset({"ProcessingTimeTrigger", "OneTimeTrigger", "AvailableNowTrigger"})
 
@@ -21,6 +22,7 @@ def refuse_other_triggers(source: str) -> None:
     from pyspark.sql.streaming import DataStreamWriter
 
     start: Any = DataStreamWriter.start
+    to_table: Any = DataStreamWriter.toTable
 
     @wraps(start)
     def checked_start(writer: Any, path: Any = None, format: Any = None, *others: Any, **options: Any) -> Any:
@@ -28,7 +30,14 @@ def refuse_other_triggers(source: str) -> None:
             check_trigger(writer_field(writer, "trigger"))
         return start(writer, path, format, *others, **options)
 
+    @wraps(to_table)
+    def checked_to_table(writer: Any, tableName: str, format: Any = None, *others: Any, **options: Any) -> Any:
+        if source in (format, writer_field(writer, "source"), table_source(writer, tableName)):
+            check_trigger(writer_field(writer, "trigger"))
+        return to_table(writer, tableName, format, *others, **options)
+
     DataStreamWriter.start = checked_start
+    DataStreamWriter.toTable = checked_to_table
 
 
 def check_trigger(trigger: Any) -> None:
