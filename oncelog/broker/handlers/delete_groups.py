@@ -14,6 +14,9 @@ from oncelog.protocol.messages.delete_groups import (
 )
 
 if TYPE_CHECKING:
+    from oncelog.broker.base.now import Now
+    from oncelog.broker.coordinator.contract import Result
+    from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
     from oncelog.broker.requests.context import RequestContext
 
 CHUNKS = (along("groups_names", "results"),)
@@ -30,10 +33,13 @@ def error_reply(request: DeleteGroupsRequest, error: KafkaError, _: RequestConte
 
 
 async def _delete(group_id: str, context: RequestContext) -> DeletableGroupResult:
+    def delete(coordinator: GroupCoordinator, now: Now) -> Result[DeletableGroupResult | None]:
+        return coordinator.delete_group(group_id, now)
+
     try:
-        return await settled(
-            context.services.groups.run(group_id, lambda coordinator, now: coordinator.delete_group(group_id, now))
-        )
+        while (deleted := await settled(context.services.groups.run(group_id, delete))) is None:
+            await context.services.turns.next()
+        return deleted
     except KafkaError as error:
         return _failed(group_id, error)
 

@@ -69,16 +69,23 @@ class SimulatedShard:
 
     def advance(self, duration_ms: int) -> None:
         """Let time pass; timers fire at their deadlines, in order. `appended` has the records of all."""
-        self.appended = []
+        appended: list[CoordinatorRecord] = []
         end_ms = self.steady_ms + duration_ms
         while self.timers:
-            key, deadline_ms = min(self.timers.items(), key=lambda timer: timer[1])
-            if deadline_ms > end_ms:
+            if min(self.timers.values()) > end_ms:
                 break
-            self._pass_time(deadline_ms - self.steady_ms)
-            del self.timers[key]
-            self._carry_out(self.coordinator.on_timer(key, self.now))
+            self.advance_to_next_timer()
+            appended += self.appended
         self._pass_time(end_ms - self.steady_ms)
+        self.appended = appended
+
+    def advance_to_next_timer(self) -> None:
+        """Let one timer fire."""
+        self.appended = []
+        key, deadline_ms = min(self.timers.items(), key=lambda timer: timer[1])
+        self._pass_time(deadline_ms - self.steady_ms)
+        del self.timers[key]
+        self._carry_out(self.coordinator.on_timer(key, self.now))
 
     def set_wall_clock(self, change_ms: int) -> None:
         """Somebody corrects the system's clock, or the machine was suspended: no time passes for the broker."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Sequence
+
 import pytest
 from classic_client import DELAY_MS, GROUP, ClassicClients, subscription
 
 from oncelog.broker.coordinator.contract import ReplayContext
 from oncelog.broker.coordinator.group.common import Committer
-from oncelog.broker.coordinator.group.offsets import TopicSelection
+from oncelog.broker.coordinator.group.offsets import OffsetKey, TopicSelection
+from oncelog.broker.coordinator.group.settings import OFFSETS_AT_ONCE
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 
@@ -225,7 +229,7 @@ def test_pending_offsets_are_deleted_too(clients: ClassicClients) -> None:
 def test_offsets_go_with_their_topic(clients: ClassicClients) -> None:
     clients.commit({("t", 0): 1, ("t", 1): 1, ("u", 0): 2})
     clients.commit({("t", 0): 1}, group_id="other")
-    clients.shard.run(lambda coordinator, now: coordinator.topics_deleted(frozenset({"t"}), now))
+    assert forget(clients, lambda topic, _: topic == "t") == 3
     assert len(clients.shard.appended) == 3
     clients.shard.restart()
     assert clients.fetch() == {("u", 0): 2}
@@ -235,11 +239,103 @@ def test_offsets_go_with_their_topic(clients: ClassicClients) -> None:
 def test_offsets_of_topics_that_do_not_exist_any_more_are_found(clients: ClassicClients) -> None:
     clients.commit({("t", 0): 1, ("u", 0): 2, ("u", 1): 3})
     clients.commit({("gone", 0): 1}, producer_id=7)
-    ids = {"t": b"i" * 16}
-    count = clients.shard.run(lambda coordinator, now: coordinator.forget_missing_topics(ids, now))
-    assert count == 3
+    assert forget(clients, lambda topic, _: topic != "t") == 3
     clients.shard.end_transaction(7, committed=True)
     assert clients.fetch() == {("t", 0): 1}
+
+
+@pytest.mark.parametrize("producer_id", [-1, 7])
+def test_offsets_of_a_topic_that_was_made_anew_meanwhile_stay(clients: ClassicClients, producer_id: int) -> None:
+    clients.commit({("t", 0): 1, ("t", 1): 1})
+    keys = list(clients.shard.coordinator.offset_keys())
+    before = len(clients.shard.log)
+    clients.commit({("t", 0): 2}, producer_id=producer_id)
+    assert forget(clients, lambda *_: True, keys, before) == 1
+    clients.shard.end_transaction(7, committed=True)
+    assert clients.fetch() == {("t", 0): 2}
+
+
+def forget(
+    clients: ClassicClients,
+    is_gone: Callable[[str, bytes], bool],
+    keys: Sequence[OffsetKey] | None = None,
+    before: int = sys.maxsize,
+) -> int:
+    """How many offsets went."""
+    some = list(clients.shard.coordinator.offset_keys()) if keys is None else keys
+    count: int = clients.shard.run(lambda coordinator, now: coordinator.forget_offsets(some, before, is_gone, now))
+    return count
+
+
+# -- many at once --------------------------------------------------------------------------------------------
+
+MANY = 3 * OFFSETS_AT_ONCE
+
+
+def delete_some(clients: ClassicClients) -> bool:
+    """Whether the group is gone."""
+    deleted = clients.shard.run(lambda coordinator, now: coordinator.delete_group(GROUP, now))
+    assert len(clients.shard.appended) <= OFFSETS_AT_ONCE + 1
+    return deleted is not None
+
+
+def test_a_group_with_many_offsets_is_deleted_in_steps(clients: ClassicClients) -> None:
+    clients.commit({("t", index): 1 for index in range(MANY)})
+    clients.commit({("t", MANY): 1, ("t", 0): 1}, producer_id=7)
+    steps = 1
+    while not delete_some(clients):
+        steps += 1
+    assert steps == 4
+    clients.shard.end_transaction(7, committed=True)
+    assert clients.fetch() == {}
+    assert clients.describe().group_state == "Dead"
+
+
+def test_nobody_uses_a_group_of_which_half_is_deleted(clients: ClassicClients) -> None:
+    clients.commit({("t", index): 1 for index in range(MANY)})
+    assert not delete_some(clients)
+    busy = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert code_of(lambda: clients.fetch({"t": [0]})) == busy
+    assert code_of(lambda: clients.commit({("t", 0): 2})) == busy
+    assert code_of(lambda: clients.commit({("t", 0): 2}, producer_id=7)) == busy
+    assert code_of(clients.new_id) == busy
+    assert clients.commit({("t", 0): 2}, group_id="other") == [0]
+    while not delete_some(clients):
+        pass
+    assert clients.commit({("t", 0): 2}) == [0]
+    assert clients.fetch() == {("t", 0): 2}
+
+
+def test_a_deletion_that_a_crash_interrupts_can_be_repeated(clients: ClassicClients) -> None:
+    clients.commit({("t", index): 1 for index in range(MANY)})
+    assert not delete_some(clients)
+    clients.shard.restart()
+    assert len(clients.fetch()) == MANY - OFFSETS_AT_ONCE
+    while not delete_some(clients):
+        pass
+    assert clients.describe().group_state == "Dead"
+
+
+def test_many_offsets_expire_in_steps(clients: ClassicClients) -> None:
+    clients.commit({("t", index): 1 for index in range(MANY)})
+    clients.shard.advance(HOUR_MS - 1)
+    largest = 0
+    for _ in range(5):
+        clients.shard.advance_to_next_timer()
+        largest = max(largest, len(clients.shard.appended))
+    assert 0 < largest <= OFFSETS_AT_ONCE
+    assert clients.fetch() == {}
+    assert clients.describe().group_state == "Dead"
+
+
+def test_what_is_committed_while_offsets_expire_stays(clients: ClassicClients) -> None:
+    clients.commit({("t", index): 1 for index in range(MANY)})
+    clients.shard.advance(HOUR_MS - 1)
+    clients.shard.advance_to_next_timer()
+    assert clients.shard.appended
+    clients.commit({("t", MANY - 1): 2, ("u", 0): 1})
+    clients.shard.advance(CHECK_MS)
+    assert clients.fetch() == {("t", MANY - 1): 2, ("u", 0): 1}
 
 
 # -- expiration ----------------------------------------------------------------------------------------------

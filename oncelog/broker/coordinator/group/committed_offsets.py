@@ -73,12 +73,21 @@ class CommittedOffsets:
         return any(partition in topics.get(topic, ()) for topics in self._pending.get(group_id, {}).values())
 
     def partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
-        """Those with an offset or a pending one, each once."""
+        """Those with an offset or a pending one, perhaps twice. Offsets may come and go during the iteration."""
+        for topics in [self._groups.get(group_id, {}), *self._pending.get(group_id, {}).values()]:
+            for topic in list(topics):
+                for partition in list(topics.get(topic, ())):
+                    yield topic, partition
+
+    def count(self, group_id: str) -> int:
+        """Without the pending ones."""
+        return sum(map(len, self.of_group(group_id).values()))
+
+    def newest_record(self, group_id: str, topic: str, partition: int) -> int:
+        """The log offset of the newest record of a partition, be it pending; -1 if there is none."""
         stores = [self._groups.get(group_id, {}), *self._pending.get(group_id, {}).values()]
-        found = {
-            (topic, partition) for store in stores for topic, partitions in store.items() for partition in partitions
-        }
-        return iter(sorted(found))
+        found = [topics.get(topic, {}).get(partition) for topics in stores]
+        return max((committed.record_offset for committed in found if committed is not None), default=-1)
 
     def put(self, group_id: str, topic: str, partition: int, offset: CommittedOffset) -> None:
         self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = offset

@@ -13,7 +13,7 @@ with its kind.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from oncelog.broker.base.now import Now
 from oncelog.broker.coordinator.contract import CoordinatorRecord, ReplayContext, Result
@@ -22,7 +22,7 @@ from oncelog.broker.coordinator.group.classic.classic_groups import ClassicGroup
 from oncelog.broker.coordinator.group.common import Caller, Committer, Group, Groups, Replay, TimerHandler
 from oncelog.broker.coordinator.group.consumer.consumer_groups import ConsumerGroups
 from oncelog.broker.coordinator.group.consumer.replay import RECORD_PAIRS as CONSUMER_RECORD_PAIRS
-from oncelog.broker.coordinator.group.offsets import FetchedTopic, OffsetEntry, Offsets, TopicSelection
+from oncelog.broker.coordinator.group.offsets import FetchedTopic, OffsetEntry, OffsetKey, Offsets, TopicSelection
 from oncelog.broker.coordinator.group.settings import Settings
 from oncelog.broker.coordinator.record_codec import RecordTypes, decode_record, record_types
 from oncelog.broker.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -45,7 +45,6 @@ from oncelog.protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 from oncelog.protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity
 from oncelog.protocol.messages.list_groups import ListedGroup
 from oncelog.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from oncelog.protocol.primitives import ZERO_UUID
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +68,10 @@ class GroupCoordinator:
         self._batch_bytes_max = batch_bytes_max
         self._groups = Groups()
         self._offsets = Offsets(self._groups, settings)
+        self._expiration: Iterator[tuple[str, OffsetKey | None]] | None = None
+        """What the round of expiration that is under way has not looked at yet."""
+        self._half_deleted: set[str] = set()
+        """Groups of which DeleteGroups has deleted some offsets, and will delete the others in turns to come."""
         self._classic = ClassicGroups(self._groups, settings, batch_bytes_max)
         self._consumer = ConsumerGroups(self._groups, settings, image, batch_bytes_max)
         self._replays: dict[type, Replay] = {
@@ -112,6 +115,7 @@ class GroupCoordinator:
     # -- the classic protocol --------------------------------------------------------------------------------
 
     def join(self, request: JoinGroupRequest, caller: Caller, now: Now) -> Result[JoinGroupResponse]:
+        self._check_whole(request.group_id)
         effects = self._effects(now)
         group = self._consumer.find(request.group_id)
         if group is None or (group.is_empty and not request.member_id):
@@ -141,6 +145,7 @@ class GroupCoordinator:
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: Now
     ) -> Result[ConsumerGroupHeartbeatResponse]:
+        self._check_whole(request.group_id)
         return self._consumer.heartbeat(request, caller, self._effects(now))
 
     def describe_consumer(self, group_id: str, now: Now) -> Result[DescribedConsumerGroup]:
@@ -165,10 +170,19 @@ class GroupCoordinator:
     def describe_classic(self, group_id: str, now: Now) -> Result[DescribedGroup]:
         return self._effects(now).result(self._classic.describe(group_id))
 
-    def delete_group(self, group_id: str, now: Now) -> Result[DeletableGroupResult]:
+    def delete_group(self, group_id: str, now: Now) -> Result[DeletableGroupResult | None]:
+        """No reply means that the group has more offsets than are deleted at once: ask again.
+
+        Until it is gone, nobody else may use it. If the broker dies in between, it has lost some of its offsets, which
+        its client was never told to be done: it has to ask again."""
         effects = self._effects(now, divisible=True)
-        self._existing(group_id).check_delete()
-        self._delete(group_id, effects)
+        self._half_deleted.discard(group_id)
+        group = self._existing(group_id)
+        group.check_delete()
+        if not self._offsets.delete_some(group_id, effects):
+            self._half_deleted.add(group_id)
+            return effects.result(None)
+        effects.write(*group.tombstones())
         logger.info("group %s is deleted", group_id)
         return effects.result(DeletableGroupResult(group_id=group_id))
 
@@ -178,6 +192,7 @@ class GroupCoordinator:
         self, committer: Committer, entries: Sequence[OffsetEntry], now: Now, *, retention_ms: int = -1
     ) -> Result[list[ErrorCode]]:
         """One code for each entry, in their order."""
+        self._check_whole(committer.group_id)
         effects = self._effects(now, divisible=True)
         codes = self._offsets.commit(committer, entries, effects, retention_ms=retention_ms)
         self._classic.committed(committer, effects)
@@ -187,12 +202,14 @@ class GroupCoordinator:
         self, committer: Committer, entries: Sequence[OffsetEntry], now: Now
     ) -> Result[list[ErrorCode]]:
         """To be run as part of the producer's transaction: the offsets are pending until its marker."""
+        self._check_whole(committer.group_id)
         effects = self._effects(now, divisible=True)
         return effects.result(self._offsets.commit_transactional(committer, entries, effects))
 
     def fetch_offsets(
         self, reader: Committer, topics: Sequence[TopicSelection] | None, now: Now, *, require_stable: bool
     ) -> Result[list[FetchedTopic]]:
+        self._check_whole(reader.group_id)
         return self._effects(now).result(self._offsets.fetch(reader, topics, require_stable=require_stable))
 
     def committed_partitions(self, group_id: str) -> Result[list[TopicSelection]]:
@@ -205,34 +222,35 @@ class GroupCoordinator:
         effects = self._effects(now, divisible=True)
         return effects.result(self._offsets.delete(self._existing(group_id), partitions, effects))
 
-    def topics_deleted(self, names: frozenset[str], now: Now) -> Result[None]:
-        effects = self._effects(now, divisible=True)
-        self._offsets.forget_topics(lambda topic, _: topic in names, effects)
-        return effects.result()
+    def offset_keys(self) -> Iterator[OffsetKey]:
+        """Of all offsets, to be given to `forget_offsets` in slices."""
+        return self._offsets.keys()
 
-    def forget_missing_topics(self, ids: Mapping[str, bytes], now: Now) -> Result[int]:
-        """Of topics other than these, which are all that exist; how many offsets went."""
+    def forget_offsets(
+        self, keys: Sequence[OffsetKey], before: int, is_gone: Callable[[str, bytes], bool], now: Now
+    ) -> Result[int]:
+        """Those of topics that are gone, if they were committed below the log offset `before`; how many went."""
         effects = self._effects(now, divisible=True)
-        count = self._offsets.forget_topics(
-            lambda topic, topic_id: topic not in ids or topic_id not in (ZERO_UUID, ids[topic]), effects
-        )
-        return effects.result(count)
+        return effects.result(self._offsets.forget(keys, before, is_gone, effects))
 
     def _expire_offsets(self, now: Now) -> Result[None]:
-        """Also deletes the empty groups that have no offsets left (KIP-211)."""
+        """A bounded number of them; the others as soon as the event loop has served others."""
         effects = self._effects(now, divisible=True)
-        for group in self._groups:
-            if self._offsets.expire(group, effects) and group.is_empty:
-                effects.write(*group.tombstones())
-        effects.set_timer(EXPIRATION_TIMER, self._settings().offsets_retention_check_interval_ms)
+        if self._expiration is None:
+            self._expiration = self._offsets.expiration()
+        pause_ms = 0
+        if self._offsets.expire_some(self._expiration, effects):
+            self._expiration = None
+            pause_ms = self._settings().offsets_retention_check_interval_ms
+        effects.set_timer(EXPIRATION_TIMER, pause_ms)
         return effects.result()
 
     def _effects(self, now: Now, *, divisible: bool = False) -> Effects:
         return Effects(now, self._batch_bytes_max(), divisible=divisible)
 
-    def _delete(self, group_id: str, effects: Effects) -> None:
-        self._offsets.delete_all(group_id, effects)
-        effects.write(*self._existing(group_id).tombstones())
+    def _check_whole(self, group_id: str) -> None:
+        if group_id in self._half_deleted:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id} is being deleted")
 
     def _existing(self, group_id: str) -> Group:
         group = self._groups.get(group_id)

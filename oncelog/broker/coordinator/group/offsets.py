@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from oncelog.broker.base.now import Now
 from oncelog.broker.coordinator.contract import CoordinatorRecord, ReplayContext
@@ -15,7 +17,7 @@ from oncelog.broker.coordinator.group.committed_offsets import (
     CommittedOffsets,
 )
 from oncelog.broker.coordinator.group.common import Committer, Group, Groups, Replay
-from oncelog.broker.coordinator.group.settings import Settings
+from oncelog.broker.coordinator.group.settings import OFFSETS_AT_ONCE, Settings
 from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
@@ -54,6 +56,12 @@ class FetchedOffset(NamedTuple):
 class FetchedTopic(NamedTuple):
     topic: str
     offsets: list[FetchedOffset]
+
+
+class OffsetKey(NamedTuple):
+    group_id: str
+    topic: str
+    partition: int
 
 
 class Offsets:
@@ -162,39 +170,70 @@ class Offsets:
                 effects.write(_tombstone(group.group_id, topic, partition))
         return codes
 
-    def delete_all(self, group_id: str, effects: Effects) -> None:
-        for topic, partition in self._store.partitions(group_id):
+    def delete_some(self, group_id: str, effects: Effects) -> bool:
+        """Whether these are all that the group has."""
+        found = list(islice(self._store.partitions(group_id), OFFSETS_AT_ONCE))
+        for topic, partition in dict.fromkeys(found):
             effects.write(_tombstone(group_id, topic, partition))
+        return len(found) < OFFSETS_AT_ONCE
 
-    def forget_topics(self, is_gone: Callable[[str, bytes], bool], effects: Effects) -> int:
-        """`is_gone` is asked with the name and the id of each topic; the id is zero where it was not noted.
+    def keys(self) -> Iterator[OffsetKey]:
+        """Of all offsets, perhaps twice. Offsets may come and go during the iteration."""
+        for group_id in self._store.groups():
+            for topic, partition in self._store.partitions(group_id):
+                yield OffsetKey(group_id, topic, partition)
+
+    def forget(
+        self, keys: Sequence[OffsetKey], before: int, is_gone: Callable[[str, bytes], bool], effects: Effects
+    ) -> int:
+        """Of topics that are gone, unless they were committed at or after the log offset `before`. `is_gone` is asked
+        with the name and the id of each topic; the id is zero where it was not noted.
 
         Returns how many offsets go."""
         count = 0
-        for group_id in self._store.groups():
-            for topic, partition in self._store.partitions(group_id):
-                committed = self._store.get(group_id, topic, partition)
-                if is_gone(topic, ZERO_UUID if committed is None else committed.topic_id):
-                    effects.write(_tombstone(group_id, topic, partition))
-                    count += 1
+        for key in dict.fromkeys(keys):
+            committed = self._store.get(*key)
+            topic_id = ZERO_UUID if committed is None else committed.topic_id
+            if is_gone(key.topic, topic_id) and 0 <= self._store.newest_record(*key) < before:
+                effects.write(_tombstone(*key))
+                count += 1
         return count
 
-    def expire(self, group: Group, effects: Effects) -> bool:
-        """Whether the group has no offsets any more, once the effects have come about."""
-        group_id = group.group_id
-        all_expired = not self._store.has_open_transaction(group_id)
-        for topic, partitions in self._store.of_group(group_id).items():
-            subscribed = group.is_subscribed_to(topic)
-            for partition, committed in partitions.items():
-                if (
-                    not subscribed
-                    and self._has_expired(group, committed, effects.now)
-                    and not self._store.is_pending(group_id, topic, partition)
-                ):
-                    effects.write(_tombstone(group_id, topic, partition))
-                else:
-                    all_expired = False
-        return all_expired
+    def expiration(self) -> Iterator[tuple[str, OffsetKey | None]]:
+        """What `expire_some` has to look at: the offsets of each group, and behind them the group itself."""
+        for group in self._groups:
+            for topic, partition in self._store.partitions(group.group_id):
+                yield group.group_id, OffsetKey(group.group_id, topic, partition)
+            yield group.group_id, None
+
+    def expire_some(self, left: Iterator[tuple[str, OffsetKey | None]], effects: Effects) -> bool:
+        """Whether that was all. Also deletes the empty groups that have no offsets left (KIP-211)."""
+        looked_at = list(islice(left, OFFSETS_AT_ONCE))
+        gone: Counter[str] = Counter()
+        for group_id, key in dict.fromkeys(looked_at):
+            group = self._groups.get(group_id)
+            if group is None:
+                continue
+            if key is not None:
+                if self._is_to_expire(group, key, effects.now):
+                    effects.write(_tombstone(*key))
+                    gone[group_id] += 1
+            elif (
+                group.is_empty
+                and not self._store.has_open_transaction(group_id)
+                and self._store.count(group_id) == gone[group_id]
+            ):
+                effects.write(*group.tombstones())
+        return len(looked_at) < OFFSETS_AT_ONCE
+
+    def _is_to_expire(self, group: Group, key: OffsetKey, now: Now) -> bool:
+        committed = self._store.get(*key)
+        return (
+            committed is not None
+            and self._has_expired(group, committed, now)
+            and not group.is_subscribed_to(key.topic)
+            and not self._store.is_pending(*key)
+        )
 
     def _has_expired(self, group: Group, committed: CommittedOffset, now: Now) -> bool:
         start_ms = group.retention_start_ms(committed.committed_ms)

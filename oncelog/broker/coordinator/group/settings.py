@@ -11,6 +11,8 @@ UNIFORM = "uniform"
 RANGE = "range"
 ASSIGNORS = (UNIFORM, RANGE)
 """The assignors that there are."""
+OFFSETS_AT_ONCE = 250
+"""How many offsets are looked at, or deleted, in one turn of the event loop."""
 
 
 class GroupSettings(NamedTuple):

@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from oncelog.broker.admin.topics import create_topics, replicated
-from oncelog.broker.coordinator.group.settings import ASSIGNORS, GroupSettings
+from oncelog.broker.coordinator.group.settings import ASSIGNORS, OFFSETS_AT_ONCE, GroupSettings
 from oncelog.broker.coordinator.run.host import CoordinatorHost
 from oncelog.broker.metadata.plans.topics import NewTopic
 from oncelog.protocol.errors import KafkaError
+from oncelog.protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
     from oncelog.broker.base.now import Now
+    from oncelog.broker.base.turns import Turns
     from oncelog.broker.config import BrokerConfig
     from oncelog.broker.coordinator.contract import Result
     from oncelog.broker.coordinator.effects import BatchLimit
     from oncelog.broker.coordinator.group.coordinator import GroupCoordinator
+    from oncelog.broker.coordinator.group.offsets import OffsetKey
     from oncelog.broker.coordinator.run.context import Shard
     from oncelog.broker.metadata.image import MetadataImage
     from oncelog.broker.requests.services import Services
@@ -68,7 +73,7 @@ def make_group_host(services: Services) -> CoordinatorHost[GroupCoordinator]:
         turns=services.turns,
         create_topics=lambda topics: create_topics(services, [with_replicas(topic) for topic in topics]),
     )
-    services.metadata.subscribe(_DeletedTopics(host).image_changed)
+    services.metadata.subscribe(_DeletedTopics(host, services.turns).image_changed)
     return host
 
 
@@ -118,15 +123,13 @@ class SettingsInForce:
 async def forget_missing_topics(services: Services) -> None:
     """At the start: a broker that died while it deleted a topic may have left offsets of it behind."""
 
-    def forget(coordinator: GroupCoordinator, now: Now) -> Result[int]:
-        # Topics are looked up in the same turn: one that was made meanwhile may have offsets already.
-        ids = {name: topic.id for name, topic in services.metadata.image.topics.items()}
-        return coordinator.forget_missing_topics(ids, now)
+    def is_missing(name: str, topic_id: bytes) -> bool:
+        topic = services.metadata.image.topic(name)
+        return topic is None or topic_id not in (ZERO_UUID, topic.id)
 
     for shard in services.groups.shards:
         try:
-            await shard.loading()
-            count = await settled(shard.run(forget))
+            count = await _forget_offsets(shard, is_missing, services.turns)
         except KafkaError as error:
             logger.warning("offsets of deleted topics may be left in %s: %s", shard.partition.log.directory, error)
             continue
@@ -137,8 +140,9 @@ async def forget_missing_topics(services: Services) -> None:
 class _DeletedTopics:
     """Has the coordinators forget the offsets of topics that are gone. One that still loads does so afterwards."""
 
-    def __init__(self, host: CoordinatorHost[GroupCoordinator]) -> None:
+    def __init__(self, host: CoordinatorHost[GroupCoordinator], turns: Turns) -> None:
         self._host = host
+        self._turns = turns
         self._tasks: set[asyncio.Task[None]] = set()
 
     def image_changed(self, old: MetadataImage, new: MetadataImage) -> None:
@@ -148,14 +152,37 @@ class _DeletedTopics:
         deleted = frozenset(name for name, topic in old.topics.items() if ids.get(name) != topic.id)
         if deleted:
             for shard in self._host.shards:
-                task = asyncio.get_running_loop().create_task(_forget_topics(shard, deleted))
+                task = asyncio.get_running_loop().create_task(_forget_topics(shard, deleted, self._turns))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
 
-async def _forget_topics(shard: Shard[GroupCoordinator], names: frozenset[str]) -> None:
+async def _forget_topics(shard: Shard[GroupCoordinator], names: frozenset[str], turns: Turns) -> None:
     try:
-        await shard.loading()
-        await settled(shard.run(lambda coordinator, now: coordinator.topics_deleted(names, now)))
+        await _forget_offsets(shard, lambda topic, _: topic in names, turns)
     except KafkaError as error:
         logger.warning("offsets of deleted topics stay in %s: %s", shard.partition.log.directory, error)
+
+
+async def _forget_offsets(shard: Shard[GroupCoordinator], is_gone: Callable[[str, bytes], bool], turns: Turns) -> int:
+    """A bounded number in each turn. Those that are committed meanwhile stay: their topic was made anew."""
+    await shard.loading()
+    before = shard.partition.log.end_offset
+    keys = shard.coordinator.offset_keys()
+    count = 0
+    while some := list(islice(keys, OFFSETS_AT_ONCE)):
+        forget = partial(_forget_some, keys=some, before=before, is_gone=is_gone)
+        count += await settled(shard.run(forget))
+        await turns.next()
+    return count
+
+
+def _forget_some(
+    coordinator: GroupCoordinator,
+    now: Now,
+    *,
+    keys: Sequence[OffsetKey],
+    before: int,
+    is_gone: Callable[[str, bytes], bool],
+) -> Result[int]:
+    return coordinator.forget_offsets(keys, before, is_gone, now)
