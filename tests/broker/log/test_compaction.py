@@ -408,4 +408,5 @@ def test_the_cleaner_checkpoint_is_kafkas(log: CompactedLog) -> None:
     log.reopen()
     assert log.manager.cleaner_offsets == {("t", 0): 1}
     log.manager.delete("t", 0, token="x", now_ms=NOW)
+    log.manager.write_checkpoints()
     assert log.disk.read_file("/data/cleaner-offset-checkpoint") == b"0\n0\n"
