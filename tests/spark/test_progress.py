@@ -111,6 +111,7 @@ def test_a_repeated_batch_is_recognized_after_one_of_its_topics_was_recreated(
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("connector")
 def test_a_repeated_batch_is_recognized_after_its_source_was_recreated_and_filled_again(
     spark: Any, both: str, new_topic: NewTopic, checkpoint: str
 ) -> None:
