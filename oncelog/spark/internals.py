@@ -29,6 +29,7 @@ THREAD_EXPRESSION = "java_method('java.lang.Thread', 'currentThread')"
 """SQL that gives the thread of the task that evaluates it."""
 _TEMPORARY = re.compile(r"/temporary-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/?$")
 _THREAD = re.compile(r"task (\d+)\.(\d+) in stage (\d+)\.(\d+)")
+_checked_applications: set[str] = set()
 
 
 INTERRUPTED = "py4j.protocol.Py4JJavaError: An error occurred while calling: java.lang.InterruptedException"
@@ -134,9 +135,12 @@ def _running_queries(spark: Any) -> Any:
 
 
 def check_spark(spark: Any) -> None:
-    """Runs one small task. SinkError unless this Spark has what the sink needs; for once in a run of a query."""
+    """SinkError unless this Spark has what the sink needs. Runs one small task, once in an application."""
     from pyspark.errors import AnalysisException
 
+    application = spark.sparkContext.applicationId
+    if application in _checked_applications:
+        return
     if not spark.version.startswith("4."):
         raise SinkError(f"Spark {spark.version} is not supported; the sink is tested with Spark {', '.join(TESTED)}")
     try:
@@ -145,6 +149,7 @@ def check_spark(spark: Any) -> None:
     except (AnalysisException, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise _lacks(spark.version, f"attempt of a stage in the names of its threads ({reason})") from None
+    _checked_applications.add(application)
 
 
 def is_first_attempt(thread: str | None) -> bool:

@@ -26,6 +26,12 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests have had this Spark checked already."""
+    monkeypatch.setattr("oncelog.spark.internals._checked_applications", set())
+
+
 def test_this_spark_has_all(spark: Any) -> None:
     check_spark(spark)
 
