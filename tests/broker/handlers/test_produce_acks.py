@@ -42,6 +42,12 @@ def client(broker: LiveBroker) -> Iterator[RawClient]:
         yield client
 
 
+@pytest.fixture(autouse=True)
+def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both batches are appended in one turn of the event loop, also on a slow machine, and synced in one round."""
+    monkeypatch.setattr("oncelog.broker.handlers.produce._SLICE_SECONDS", 60)
+
+
 def produce_to_both() -> ProduceRequest:
     """Batches that get the same offset in both: the answers of the two partitions are equal."""
     request = produce(SLOW, batch())
