@@ -30,7 +30,7 @@ StartBroker = Callable[..., LiveBroker]
 
 
 class ErrorLog(logging.Handler):
-    """Keeps what the broker logs as an error: with bad input, that would be a bug of ours."""
+    """Keeps what the broker logs as an error: with bad input, that would be a bug."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

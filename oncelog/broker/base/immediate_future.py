@@ -118,4 +118,4 @@ def _tell(listener: Listener, promise: Promise[Any]) -> None:
         listener(promise)
     except Exception:
         # Whoever settles a promise is not to blame, and has others to tell.
-        logger.exception("a bug of ours in what waited for a result")
+        logger.exception("internal error in a callback; please report it")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.base.eager import begin
 from oncelog.broker.base.immediate_future import Promise
+from oncelog.broker.metadata.image import INTERNAL_TOPICS
 from oncelog.broker.replica.batch_validation import Checked, check_in_thread, check_on_loop
 from oncelog.broker.replica.waiters import AckCountdown
 from oncelog.broker.requests.context import NO_REPLY, RequestContext
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ACKS_ALL = -1
-INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
 _ZSTD_SINCE = 7
 _SLICE_SECONDS = 0.002
 """After this long, a request with many batches lets others go on."""

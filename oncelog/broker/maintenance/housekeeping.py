@@ -118,7 +118,7 @@ class Housekeeping:
                 delay_ms = RETRY_MS
             except Exception:
                 # A bug in one round must not end the job for the rest of the broker's life.
-                logger.exception("%s failed by a bug of ours", name)
+                logger.exception("%s failed with an internal error; please report it", name)
                 delay_ms = RETRY_MS
 
     # -- the jobs --------------------------------------------------------------------------------------------

@@ -276,7 +276,7 @@ class Dispatcher:
     def _error_message(
         self, route: _Route, request: Message, context: RequestContext, error: Exception, reply: Reply
     ) -> Message | None:
-        """A refusal becomes the API's error answer; a bug of ours is logged and closes the connection."""
+        """A refusal becomes the API's error answer; an internal error is logged and closes the connection."""
         if isinstance(error, ProtocolError):
             reply.fail(str(error))
             return None
