@@ -28,13 +28,14 @@ from oncelog.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from oncelog.testing import Broker
 from tests.bad_input.raw import RawClient, wait_until
 from tests.bad_input.requests import CREATE_TOPICS_VERSION, create_topic, create_topics
-from tests.bad_input.test_large_requests import COMPUTING_SECONDS_MAX
+from tests.bad_input.test_large_requests import COMPUTING_SECONDS_MAX, GROWTH_MB_MAX, memory_mb
 from tests.transactions.wire_producer import port_of
 
 PARTITIONS = 500
 TIMEOUT_MS = 60_000
 BROKER = 4
-"""The type of a resource that has settings."""
+GROUP = 32
+"""Types of resources that have settings."""
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -171,10 +172,15 @@ def test_all_offsets_of_a_group_are_told_once(world: World) -> None:
 def test_few_elements_that_are_much_work(world: World) -> None:
     create_topic(world.client, "t")
     resources = [DescribeConfigsResource(resource_type=BROKER, resource_name="1") for _ in range(300)]
+    resources += [DescribeConfigsResource(resource_type=GROUP, resource_name=f"g{number}") for number in range(29_000)]
     request = DescribeConfigsRequest(resources=resources, include_synonyms=True, include_documentation=True)
+    before_mb = memory_mb(world.broker)
     with world.fair():
-        answer = world.client.call(request, 4)
-    assert {len(result.configs) > 100 for result in answer.results} == {True}
+        broker, *groups = world.client.call(request, 4).results
+    assert memory_mb(world.broker, peak=True) - before_mb <= GROWTH_MB_MAX
+    assert len(broker.configs) > 100
+    assert len(groups) == 29_000
+    assert {group.error_code for group in groups} == {0}
     checked = create_topics(*(f"t{number}" for number in range(900)))
     with world.fair():
         validate = CreateTopicsRequest(topics=checked.topics, timeout_ms=TIMEOUT_MS, validate_only=True)

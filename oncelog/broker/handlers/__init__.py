@@ -63,7 +63,7 @@ APIS: dict[int, Api] = {
         Api(ApiKey.DESCRIBE_ACLS, 1, 3),
         Api(ApiKey.CREATE_ACLS, 1, 3),
         Api(ApiKey.DELETE_ACLS, 1, 3),
-        Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, elements_at_once=10),
+        Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, elements_max=30_000, elements_at_once=10),
         Api(ApiKey.ALTER_CONFIGS, 0, 2, elements_max=30_000),
         Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2),
         Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5),

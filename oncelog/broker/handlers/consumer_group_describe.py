@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.run.group_host import settled
 from oncelog.broker.requests.authorized_operations import GROUP_OPERATIONS
-from oncelog.protocol.chunks import along
+from oncelog.broker.requests.once import answer_once
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -17,11 +17,9 @@ from oncelog.protocol.messages.consumer_group_describe import (
 if TYPE_CHECKING:
     from oncelog.broker.requests.context import RequestContext
 
-CHUNKS = (along("group_ids", "groups"),)
-
 
 async def handle(request: ConsumerGroupDescribeRequest, context: RequestContext) -> ConsumerGroupDescribeResponse:
-    groups = [await _describe(group_id, context) for group_id in request.group_ids]
+    groups = await answer_once(request.group_ids, _describe, context)
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.coordinator.run.group_host import settled
 from oncelog.broker.requests.authorized_operations import GROUP_OPERATIONS
-from oncelog.protocol.chunks import along
+from oncelog.broker.requests.once import answer_once
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 NOT_FOUND_FROM = 6
 
-CHUNKS = (along("groups"),)
-
 
 async def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
-    groups = [await _describe(group_id, context) for group_id in request.groups]
+    groups = await answer_once(request.groups, _describe, context)
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from oncelog.broker.coordinator.txn.memory import Client
 from oncelog.broker.requests.context import RequestContext
-from oncelog.protocol.chunks import along
+from oncelog.broker.requests.once import answer_once
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -18,11 +18,9 @@ from oncelog.protocol.messages.describe_transactions import (
 
 _UNKNOWN = Client("", "")
 
-CHUNKS = (along("transactional_ids", "transaction_states"),)
-
 
 async def handle(request: DescribeTransactionsRequest, context: RequestContext) -> DescribeTransactionsResponse:
-    states = [await _describe(transactional_id, context) for transactional_id in request.transactional_ids]
+    states = await answer_once(request.transactional_ids, _describe, context)
     return DescribeTransactionsResponse(transaction_states=states)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from oncelog.broker.base.immediate_future import Promise
+from oncelog.broker.base.turns import Pace
 from oncelog.broker.coordinator.txn.requests import NeedsProducerId, WriteMarkers
 from oncelog.broker.replica.waiters import AckCountdown
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
-PARTITIONS_AT_ONCE = 100
-"""A transaction with more partitions gets its markers in several turns of the event loop."""
 _NOTHING_TO_END = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -93,8 +92,12 @@ class MarkerWriter:
             if not shard.loaded or not shard.coordinator.awaits(effect):
                 # The coordinator has reloaded its log, has asked for these markers again, and may have them by now.
                 return
-            for _ in range(min(len(left), PARTITIONS_AT_ONCE)):
+            # A partition whose file is not open takes a hundred times as long as another.
+            pace = Pace(self._services.turns)
+            while left:
                 self._write_one(shard, effect, left.popleft(), len(partitions) == 1, countdown, failed)
+                if pace.is_over:
+                    break
             if left:
                 self._services.turns.call(write_some)
             else:

@@ -12,6 +12,7 @@ import pytest
 
 from oncelog.broker.admin.topics import create_topics
 from oncelog.broker.app import BrokerApp
+from oncelog.broker.base import turns
 from oncelog.broker.config.broker_config import Setting
 from oncelog.broker.config.load import load_config
 from oncelog.broker.coordinator.run import context as context_module
@@ -96,7 +97,7 @@ async def test_an_end_is_answered_when_every_partition_has_its_marker(
 async def test_the_markers_of_very_many_partitions_take_several_turns_of_the_loop(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(markers, "PARTITIONS_AT_ONCE", 10)
+    monkeypatch.setattr(turns, "TURN_SECONDS", 0)
     await create_topics(services, [NewTopic("wide", partition_count=35)])
     producer = DirectProducer(services, "x", 2, TIMEOUT_MS)
     await producer.init()
@@ -109,7 +110,7 @@ async def test_the_markers_of_very_many_partitions_take_several_turns_of_the_loo
         await asyncio.sleep(0)
         counts.append(sum(log.last_stable_offset == 2 for log in logs))
     assert counts[-1] == 35
-    assert max(later - former for former, later in itertools.pairwise(counts)) <= 10
+    assert max(later - former for former, later in itertools.pairwise(counts)) == 1
     assert state(services) == State.COMPLETE_COMMIT
     await ending
 
