@@ -105,6 +105,8 @@ def _load(options: ServeOptions) -> BrokerConfig:
 async def _serve(app: BrokerApp) -> int:
     import asyncio
 
+    from oncelog.broker.base.memory import LongCollections
+
     stopping = app.stopping
     loop = asyncio.get_running_loop()
     for signal_number in _signals_that_stop():
@@ -116,7 +118,7 @@ async def _serve(app: BrokerApp) -> int:
     except OSError as error:
         logger.warning("cannot write to stdout: %s", error.strerror or error)
         forget_stdout()
-    gc.freeze()
+    LongCollections().start()
     gc.enable()
     await stopping.wait()
     await app.stop()

@@ -61,7 +61,10 @@ class World:
         gc.freeze()
         watch = self.broker.app.loop_watch
         self.broker.on_loop(lambda: setattr(watch, "computing_seconds_max", 0.0))
-        yield
+        try:
+            yield
+        finally:
+            gc.unfreeze()
         assert watch.computing_seconds_max < COMPUTING_SECONDS_MAX
 
     def delete_group(self) -> None:

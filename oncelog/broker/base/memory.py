@@ -1,13 +1,16 @@
-"""How the process deals with the memory of a request that takes tens of megabytes for a moment."""
+"""How the process deals with memory: of requests that take tens of megabytes for a moment, and of state that grows."""
 
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 _M_MMAP_THRESHOLD = -3
 _LARGE_BLOCK_BYTES = 128 * 1024
+_FULL_COLLECTION = 2
+LONG_COLLECTION_SECONDS = 0.01
 
 _pause_count = 0
 
@@ -43,3 +46,31 @@ def return_large_blocks() -> None:
     # Other C libraries do not have it, nor that habit.
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
+
+
+class LongCollections:
+    """Keeps full garbage collections short while the broker's state grows.
+
+    A full collection visits every object that lives: with tens of thousands of open partitions that takes hundreds of
+    milliseconds, and finds next to nothing. Whatever survives one that took long is therefore not visited again
+    (`gc.freeze`). It is still freed when nobody refers to it any more; only a cycle of such objects would stay, and
+    what a broker holds for long (partitions, groups, transactions) is none.
+    """
+
+    def __init__(self) -> None:
+        self._started = 0.0
+
+    def start(self) -> None:
+        gc.freeze()
+        gc.callbacks.append(self._collecting)
+
+    def stop(self) -> None:
+        gc.callbacks.remove(self._collecting)
+
+    def _collecting(self, phase: str, info: dict[str, int]) -> None:
+        if info["generation"] < _FULL_COLLECTION:
+            return
+        if phase == "start":
+            self._started = time.thread_time()
+        elif time.thread_time() - self._started > LONG_COLLECTION_SECONDS:
+            gc.freeze()
