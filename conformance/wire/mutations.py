@@ -99,6 +99,8 @@ def _scalars(kind: Fixed | Sized, value: Any) -> Iterator[tuple[str, Any]]:
             yield "-1", -1.0
         case "uuid":
             yield from {"zero": ZERO_UUID, "unknown": UNKNOWN_UUID}.items()
+        case "uint16":
+            yield from {"0": 0, "max": (1 << 16) - 1}.items()
         case "string":
             return
         case "bytes" | "records":

@@ -59,6 +59,7 @@ IN_ORDER_OF_REQUEST = {
 }
 ORDER = "(order)"
 _GENERATED_MEMBER = re.compile(r"(.*?)-?([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-Za-z0-9_-]{22})")
+_CLUSTER_ID = re.compile(r"(?<=cluster id \")[A-Za-z0-9_-]{22}(?=\")")
 _A_DAY_MS = 24 * 3600 * 1000
 
 
@@ -121,6 +122,8 @@ def _field(name: str, kind: FieldType, value: Any, version: int, names: Names) -
         case Sized(name="bytes"):
             return _bytes(bytes(value))
         case Sized():
+            if name == "error_message":
+                return _CLUSTER_ID.sub("some", value)
             return names.member(value) if name in ("member_id", "leader") else str(value)
         case Fixed(name="uuid"):
             return names.topic(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conformance.wire.good_requests import cluster, groups, records, security, transactions
+from conformance.wire.good_requests import cluster, groups, records, security, transactions, unserved
 from conformance.wire.good_requests.registry import MAKERS, D
 from oncelog.protocol.messages import request_class
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from oncelog.protocol.api_keys import ApiKey
     from oncelog.protocol.schema import Message
 
-__all__ = ["MAKERS", "D", "cluster", "good_request", "groups", "records", "security", "transactions"]
+__all__ = ["MAKERS", "D", "cluster", "good_request", "groups", "records", "security", "transactions", "unserved"]
 
 
 def good_request(api: ApiKey, talk: Talk, version: int) -> Message:
