@@ -80,7 +80,7 @@ def _log_settings(config: BrokerConfig) -> None:
 
 
 def _missing_packages() -> list[str]:
-    from oncelog.broker.coordinator.group.regex import MISSING_ENGINE, has_engine
+    from oncelog.broker.base.regex import MISSING_ENGINE, has_engine
 
     return [] if has_engine() else [MISSING_ENGINE]
 

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from conformance.reference.kafka import NODE_ID
 from oncelog.broker.config import BROKER_KEYS, TOPIC_KEYS, BrokerConfig, no_effect, values
-from oncelog.broker.config.describe import ConfigEntry, describe_topic
+from oncelog.broker.config.describe import ConfigEntry, describe_broker, describe_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,6 +128,15 @@ def test_defaults_of_a_broker(described: dict[str, dict[str, Any]]) -> None:
         if ours != theirs:
             different[name] = (ours, theirs)
     assert different == {name: (ours, theirs) for name, (ours, theirs, _) in OTHER_DEFAULTS.items()}
+
+
+def test_settings_of_tls_and_sasl_are_told_as_kafka_tells_them(described: dict[str, dict[str, Any]]) -> None:
+    ours = {entry.name: entry for entry in describe_broker(BrokerConfig()) if entry.name.startswith(("ssl.", "sasl."))}
+    theirs = {name: told for name, told in described["broker"].items() if name.startswith(("ssl.", "sasl."))}
+    assert ours.keys() == theirs.keys()
+    for name, entry in ours.items():
+        assert _as_told(entry) == _as_told_by_kafka(theirs[name]), name
+        assert entry.documentation == f"{name} has no effect in this version."
 
 
 def test_topic_defaults_are_kafkas(described: dict[str, dict[str, Any]]) -> None:

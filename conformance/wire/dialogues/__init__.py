@@ -10,7 +10,7 @@ from conformance.wire.dialogues.bad_batches import bad_batches
 from conformance.wire.dialogues.classic_groups import classic_group, list_groups, static_member, two_classic_members
 from conformance.wire.dialogues.cluster import log_dirs, reassignments
 from conformance.wire.dialogues.committed_offsets import offset_fetch_order, offsets
-from conformance.wire.dialogues.configs import configs, describe_configs, quotas
+from conformance.wire.dialogues.configs import client_metrics, configs, describe_configs, quotas
 from conformance.wire.dialogues.consumer_groups import consumer_group, static_consumer
 from conformance.wire.dialogues.frames import frames
 from conformance.wire.dialogues.records import (
@@ -62,6 +62,7 @@ def dialogue_cases() -> Iterator[Case]:
         (ApiKey.TXN_OFFSET_COMMIT, transactional_offsets),
         (ApiKey.CREATE_TOPICS, topic_life),
         (ApiKey.INCREMENTAL_ALTER_CONFIGS, configs),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, client_metrics),
         (ApiKey.ALTER_CLIENT_QUOTAS, quotas),
         (ApiKey.DELETE_RECORDS, delete_records),
         (ApiKey.DESCRIBE_TOPIC_PARTITIONS, describe_topic_partitions),

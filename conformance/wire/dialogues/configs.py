@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from conformance.wire.good_requests import D
 from conformance.wire.state import PLAIN
 
 if TYPE_CHECKING:
     from conformance.wire.talk import Talk
+
+
+TLS_AND_SASL = [
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.login.refresh.window.jitter",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.keystore.location",
+    "ssl.truststore.password",
+]
 
 
 def configs(talk: Talk, version: int) -> None:
@@ -56,6 +67,72 @@ def configs(talk: Talk, version: int) -> None:
         resource = seen.DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
         request = seen.DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
         talk.say(request, 4, f"describe {label}")
+
+
+def client_metrics(talk: Talk, version: int) -> None:
+    """Subscriptions to metrics of clients (KIP-714): made, changed, told, listed and deleted."""
+    api, asked, listed = D.incremental_alter_configs, D.describe_configs, D.list_config_resources
+    name = talk.fresh("subscription")
+
+    def alter(label: str, *changes: tuple[str, int, str | None], of: str = name, validate: bool = False) -> None:
+        configs = [api.AlterableConfig(name=key, config_operation=how, value=value) for key, how, value in changes]
+        resource = api.AlterConfigsResource(resource_type=16, resource_name=of, configs=configs)
+        talk.say(api.IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate), version, label)
+
+    def described() -> Any:
+        resource = asked.DescribeConfigsResource(resource_type=16, resource_name=name, configuration_keys=None)
+        return asked.DescribeConfigsRequest(resources=[resource], include_synonyms=True, include_documentation=True)
+
+    def await_interval(value: str) -> None:
+        """Kafka's broker hears of settings behind the answers."""
+        talk.wait_until(lambda: interval_ms() == value, f"the interval is {value}")
+
+    def interval_ms() -> str | None:
+        told = talk.ask(described(), 4).results[0].configs
+        value: str | None = next(each.value for each in told if each.name == "interval.ms")
+        return value
+
+    def listing(label: str) -> None:
+        talk.say(listed.ListConfigResourcesRequest(), 0, f"{label}, listed")
+        talk.say(listed.ListConfigResourcesRequest(resource_types=[16]), 1, f"{label}, listed by type")
+        talk.say(described(), 4, f"{label}, described")
+
+    alter("try", ("interval.ms", 0, "1000"), validate=True)
+    alter(
+        "set", ("match", 0, "client_id=a.*, client_source_port=9.*"), ("metrics", 0, "*"), ("interval.ms", 0, " 1000 ")
+    )
+    await_interval("1000")
+    listing("when it is set")
+    for interval in ("99", "100", "3600000", "3600001", "-5", "soon", "99999999999", ""):
+        alter(f"every {interval or 'nothing'}", ("interval.ms", 0, interval), validate=True)
+    for match in (
+        "",
+        "client_id",
+        "host=a",
+        "client_id=[",
+        "client_id=a=b",
+        "client_id=",
+        "=b",
+        "client_id=a,,client_id=b",
+    ):
+        alter(f"match {match or 'nothing'}", ("match", 0, match), validate=True)
+    for metrics in ("", "a b", "a,a", "a,"):
+        alter(f"metrics {metrics or 'nothing'}", ("metrics", 0, metrics), validate=True)
+    alter("append", ("metrics", 2, "more"))
+    alter("subtract", ("match", 3, "client_id=a.*"))
+    alter("an unknown config", ("no.such", 0, "x"))
+    alter("delete an unknown config", ("no.such", 1, None))
+    alter("an unknown config and a bad one", ("interval.ms", 0, "soon"), ("no.such", 0, "x"))
+    alter("set null", ("interval.ms", 0, None))
+    alter("no name", ("interval.ms", 0, "1000"), of="")
+    alter("delete one", ("interval.ms", 1, None))
+    await_interval("300000")
+    listing("when one is deleted")
+    alter("set again", ("interval.ms", 0, "2000"))
+    await_interval("2000")
+    alter("delete all", ("interval.ms", 1, None), ("match", 1, None), ("metrics", 1, None))
+    await_interval("300000")
+    listing("when all are deleted")
 
 
 def _group_session_ms(talk: Talk, group: str) -> str | None:
@@ -130,12 +207,14 @@ def describe_configs(talk: Talk, version: int) -> None:
         ("an illegal topic", 2, "a/b", None),
         ("an internal topic", 2, "__consumer_offsets", None),
         ("some of a broker", 4, "1", ["log.retention.ms", "compression.type", "log.segment.bytes", "ssl.key.password"]),
+        ("TLS and SASL of a broker", 4, "1", TLS_AND_SASL),
         ("another broker", 4, "7", None),
         ("a broker that is no number", 4, "x", None),
         ("all brokers", 4, "", ["log.retention.ms"]),
         ("a group", 32, "w-nobody", None),
         ("no group", 32, "", None),
         ("client metrics", 16, "w-subscription", None),
+        ("no client metrics", 16, "", None),
         ("an unknown kind", 77, "x", None),
         ("a logger of another broker", 8, "7", None),
     ):

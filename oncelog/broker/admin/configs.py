@@ -1,4 +1,4 @@
-"""Changes to the settings of topics, brokers, groups and loggers, as the two altering APIs ask for them."""
+"""Changes to the settings of topics, brokers, groups, client metrics and loggers, for the two altering APIs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from oncelog.broker.admin.loggers import check_logger_level, check_logger_reset, set_logger_level
-from oncelog.broker.config.schemas import broker_schema, group_schema, topic_schema
+from oncelog.broker.config.schemas import broker_schema, client_metrics_schema, group_schema, topic_schema
 from oncelog.broker.metadata.plans.configs import (
     ConfigChange,
     ConfigOperation,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 BROKER_LOGGER: Final = 8
-CLIENT_METRICS: Final = 16
 
 
 async def alter_configs(
@@ -44,6 +43,7 @@ async def alter_configs(
         ResourceType.TOPIC: topic_schema(config),
         ResourceType.BROKER: broker_schema(config),
         ResourceType.GROUP: group_schema(config),
+        ResourceType.CLIENT_METRICS: client_metrics_schema(config),
     }
     stored = [change for index, change in enumerate(changes) if index not in loggers]
     results = iter(

@@ -83,7 +83,7 @@ class BrokerConfig:
         if (setting := self.static.get(name)) is not None:
             return setting.value
         key = BROKER_KEYS.get(name)
-        return None if key is None else key.default
+        return no_effect.default_of(name) if key is None else key.default
 
     def value(self, name: str) -> Value:
         """The parsed value, or None where the key is not set and has no default."""

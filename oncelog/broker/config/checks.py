@@ -76,7 +76,10 @@ def check_group_configs(overrides: Mapping[str, str], config: BrokerConfig) -> N
 
 
 def check_dynamic_configs(overrides: Mapping[str, str], config: BrokerConfig) -> None:
-    """Raises INVALID_REQUEST where a broker's or the cluster's dynamic settings may not be as a whole."""
+    """Raises INVALID_REQUEST where a broker's or the cluster's dynamic settings may not be as a whole.
+
+    Kafka answers with INVALID_CONFIG only for topics and groups (KAFKA-13609).
+    """
     try:
         for name, text in overrides.items():
             _check_may_change(name)

@@ -1,4 +1,4 @@
-"""What DescribeConfigs tells of brokers, topics and groups: every setting with its value and its source.
+"""What DescribeConfigs tells of brokers, topics, groups and client metrics: settings, values, sources.
 
 The synonyms of a setting are all places that could set it, the strongest first: this broker's dynamic
 settings, the cluster's, what the broker was started with, the default. As in Kafka, those before the
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from oncelog.broker.config import no_effect
 from oncelog.broker.config.broker_config import BROKER_KEYS, BrokerConfig
+from oncelog.broker.config.client_metrics_keys import CLIENT_METRICS_KEYS
 from oncelog.broker.config.group_keys import GROUP_KEYS, broker_synonym
 from oncelog.broker.config.keys import ConfigKey
 from oncelog.broker.config.topic_keys import TOPIC_KEYS, TOPIC_SYNONYMS
@@ -26,6 +27,7 @@ DYNAMIC_DEFAULT_BROKER: Final = 3
 STATIC_BROKER: Final = 4
 DEFAULT: Final = 5
 DYNAMIC_BROKER_LOGGER: Final = 6
+DYNAMIC_CLIENT_METRICS: Final = 7
 DYNAMIC_GROUP: Final = 8
 
 _ALTERNATIVES: Final = (
@@ -57,8 +59,11 @@ class ConfigEntry(NamedTuple):
 
 
 def describe_broker(config: BrokerConfig) -> Iterator[ConfigEntry]:
-    """All settings of this broker in the order of their names, with those that were set without effect."""
-    for name in sorted({*BROKER_KEYS, *config.static, *config.dynamic_default, *config.dynamic_broker}):
+    """All settings of this broker in the order of their names, with those of TLS and SASL, which have no effect yet,
+    and others without effect that were set."""
+    for name in sorted(
+        {*BROKER_KEYS, *no_effect.described(), *config.static, *config.dynamic_default, *config.dynamic_broker}
+    ):
         yield _broker_entry(config, name, _broker_synonyms(config, name))
 
 
@@ -91,6 +96,15 @@ def describe_group(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterat
         own = overrides.get(name)
         value = format_value(key.type, config.value(broker_synonym(name)) if own is None else key.parse(own))
         yield _entry(key, value, own is not None, DYNAMIC_GROUP, inherited)
+
+
+def describe_client_metrics(overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
+    """All settings of a subscription in the order of their names; one that nobody made has the defaults."""
+    for name, key in CLIENT_METRICS_KEYS.items():
+        text = overrides.get(name, key.default)
+        assert text is not None
+        value = format_value(key.type, key.parse(text))
+        yield _entry(key, value, name in overrides, DYNAMIC_CLIENT_METRICS, lambda _: [])
 
 
 def _entry(
@@ -156,7 +170,7 @@ def _alternatives(name: str) -> tuple[str, ...]:
 
 def _default(name: str) -> str | None:
     key = BROKER_KEYS.get(name)
-    return key.default if key else None
+    return key.default if key else no_effect.default_of(name)
 
 
 def _is_secret(name: str) -> bool:

@@ -155,6 +155,52 @@ _DYNAMIC = """
     ssl.truststore.type
 """
 
+_DEFAULTS = """
+    sasl.enabled.mechanisms=GSSAPI
+    sasl.kerberos.kinit.cmd=/usr/bin/kinit
+    sasl.kerberos.min.time.before.relogin=60000
+    sasl.kerberos.principal.to.local.rules=DEFAULT
+    sasl.kerberos.ticket.renew.jitter=0.05
+    sasl.kerberos.ticket.renew.window.factor=0.8
+    sasl.login.refresh.buffer.seconds=300
+    sasl.login.refresh.min.period.seconds=60
+    sasl.login.refresh.window.factor=0.8
+    sasl.login.refresh.window.jitter=0.05
+    sasl.login.retry.backoff.max.ms=10000
+    sasl.login.retry.backoff.ms=100
+    sasl.mechanism.controller.protocol=GSSAPI
+    sasl.mechanism.inter.broker.protocol=GSSAPI
+    sasl.oauthbearer.assertion.algorithm=RS256
+    sasl.oauthbearer.assertion.claim.exp.seconds=300
+    sasl.oauthbearer.assertion.claim.jti.include=false
+    sasl.oauthbearer.assertion.claim.nbf.seconds=60
+    sasl.oauthbearer.clock.skew.seconds=30
+    sasl.oauthbearer.expected.audience=
+    sasl.oauthbearer.jwks.endpoint.refresh.ms=3600000
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms=10000
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms=100
+    sasl.oauthbearer.jwt.retriever.class=org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
+    sasl.oauthbearer.jwt.validator.class=org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
+    sasl.oauthbearer.scope.claim.name=scope
+    sasl.oauthbearer.sub.claim.name=sub
+    sasl.server.max.receive.size=524288
+    ssl.allow.dn.changes=false
+    ssl.allow.san.changes=false
+    ssl.cipher.suites=
+    ssl.client.auth=none
+    ssl.enabled.protocols=TLSv1.2,TLSv1.3
+    ssl.endpoint.identification.algorithm=https
+    ssl.keymanager.algorithm=SunX509
+    ssl.keystore.type=JKS
+    ssl.principal.mapping.rules=DEFAULT
+    ssl.protocol=TLSv1.3
+    ssl.trustmanager.algorithm=PKIX
+    ssl.truststore.type=JKS
+"""
+"""Of TLS and SASL, whose settings DescribeConfigs tells as Kafka does; those that are missing are not set there."""
+
+_DESCRIBED_PREFIXES = ("sasl.", "ssl.")
+
 _KRAFT = "process.roles"
 _KRAFT_PREFIX = "controller.quorum."
 
@@ -214,6 +260,23 @@ def _removed() -> frozenset[str]:
 @cache
 def _dynamic() -> frozenset[str]:
     return frozenset(_DYNAMIC.split())
+
+
+@cache
+def _defaults() -> dict[str, str]:
+    pairs = (line.partition("=") for line in _DEFAULTS.split())
+    return {name: value for name, _, value in pairs}
+
+
+@cache
+def described() -> frozenset[str]:
+    """The settings that DescribeConfigs tells even where nobody has set them."""
+    return frozenset(name for name in _types() if name.startswith(_DESCRIBED_PREFIXES))
+
+
+def default_of(name: str) -> str | None:
+    """Kafka's default of a setting that is described."""
+    return _defaults().get(name)
 
 
 def names() -> frozenset[str]:

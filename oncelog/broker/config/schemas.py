@@ -1,4 +1,4 @@
-"""What a plan that alters settings must know of the keys of topics, brokers and groups."""
+"""What a plan that alters settings must know of the keys of topics, brokers, groups and client metrics."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from oncelog.broker.config.broker_config import BROKER_KEYS, BrokerConfig
 from oncelog.broker.config.checks import check_dynamic_configs, check_group_configs, check_topic_configs
+from oncelog.broker.config.client_metrics_keys import CLIENT_METRICS_KEYS, check_client_metrics
 from oncelog.broker.config.group_keys import GROUP_KEYS, broker_synonym
 from oncelog.broker.config.topic_keys import TOPIC_KEYS
 from oncelog.broker.config.values import LIST, format_value
-from oncelog.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from oncelog.broker.config.keys import ConfigKey
@@ -31,13 +31,9 @@ class Schema:
         self._check = check
         self._inherited = inherited
 
-    def check(self, configs: Mapping[str, str]) -> str | None:
-        """Says in one line why the settings are refused, or returns None."""
-        try:
-            self._check(configs, self._config)
-        except KafkaError as error:
-            return error.message
-        return None
+    def check(self, configs: Mapping[str, str]) -> None:
+        """Raises KafkaError that says in one line why the settings are refused."""
+        self._check(configs, self._config)
 
     def is_list(self, key: str) -> bool:
         return key in self._keys and self._keys[key].type == LIST
@@ -62,3 +58,19 @@ def broker_schema(config: BrokerConfig) -> Schema:
 
 def group_schema(config: BrokerConfig) -> Schema:
     return Schema(GROUP_KEYS, config, check_group_configs, lambda key: config.text_of(broker_synonym(key)))
+
+
+class _SchemaWithoutLists(Schema):
+    """Kafka appends only to lists of topics, brokers and groups."""
+
+    def is_list(self, key: str) -> bool:
+        return False
+
+
+def client_metrics_schema(config: BrokerConfig) -> Schema:
+    return _SchemaWithoutLists(
+        CLIENT_METRICS_KEYS,
+        config,
+        lambda configs, _: check_client_metrics(configs),
+        lambda key: CLIENT_METRICS_KEYS[key].default,
+    )

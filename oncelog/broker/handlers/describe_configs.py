@@ -1,15 +1,16 @@
-"""DescribeConfigs (key 32, versions 1-4): settings of topics, brokers, groups and loggers, with sources."""
+"""DescribeConfigs (key 32, versions 1-4): settings of topics, brokers, groups, client metrics, loggers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncelog.broker.admin.configs import BROKER_LOGGER, CLIENT_METRICS, check_this_broker
+from oncelog.broker.admin.configs import BROKER_LOGGER, check_this_broker
 from oncelog.broker.admin.loggers import logger_levels
 from oncelog.broker.config.describe import (
     DYNAMIC_BROKER_LOGGER,
     ConfigEntry,
     describe_broker,
+    describe_client_metrics,
     describe_cluster_default,
     describe_group,
     describe_topic,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from oncelog.broker.requests.services import Services
 
 
-KNOWN_TYPES = frozenset((*ResourceType, BROKER_LOGGER, CLIENT_METRICS))
+KNOWN_TYPES = frozenset((*ResourceType, BROKER_LOGGER))
 
 ANSWER_BYTES_MAX = 24 << 20
 """Many resources have many settings each, and documentation: a request could ask for gigabytes."""
@@ -142,8 +143,9 @@ def _entries(resource_type: int, name: str, services: Services) -> Iterable[Conf
     if resource_type == BROKER_LOGGER:
         check_this_broker(name, services)
         return _logger_entries()
-    # Clients send no metrics here, thus no subscription has settings.
-    return ()
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+    return describe_client_metrics(services.metadata.image.client_metrics.get(name, {}))
 
 
 def _logger_entries() -> Iterable[ConfigEntry]:

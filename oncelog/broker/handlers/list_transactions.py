@@ -5,7 +5,7 @@ KIP-994 adds the filter by duration, KIP-1152 the pattern of the transactional i
 
 from __future__ import annotations
 
-from oncelog.broker.coordinator.group.regex import matcher
+from oncelog.broker.base.regex import matcher
 from oncelog.broker.coordinator.txn.state import State, Transaction
 from oncelog.broker.requests.context import Pace, RequestContext
 from oncelog.protocol.messages.list_transactions import (

@@ -72,6 +72,8 @@ class _ImageFields(NamedTuple):
     broker_configs: Mapping[str, Mapping[str, str]] = {}
     """By the broker's id in digits; the empty text has the configs of all brokers."""
     group_configs: Mapping[str, Mapping[str, str]] = {}
+    client_metrics: Mapping[str, Mapping[str, str]] = {}
+    """Settings of subscriptions to metrics of clients, by their name."""
     quotas: Mapping[QuotaEntity, Mapping[str, float]] = {}
     users: Mapping[str, Mapping[ScramMechanism, ScramCredential]] = {}
     """Users that can log in, with their credentials."""
@@ -175,6 +177,9 @@ class _Builder:
         elif key.startswith(keys.GROUP_CONFIGS):
             configs = None if value is None else keys.decode_configs(value)
             self._set("group_configs", keys.parse_group_configs_key(key), configs)
+        elif key.startswith(keys.CLIENT_METRICS):
+            configs = None if value is None else keys.decode_configs(value)
+            self._set("client_metrics", keys.parse_client_metrics_key(key), configs)
         elif key.startswith(keys.QUOTAS):
             quotas = None if value is None else keys.decode_quotas(value)
             self._set("quotas", keys.parse_quota_key(key), quotas)

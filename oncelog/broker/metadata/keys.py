@@ -10,6 +10,7 @@
                                     "partition_epoch": <n>}
     /configs/broker/<id>           {"<key>": "<value>", ...}; the id `default` is for all brokers
     /configs/group/<group>         the same
+    /configs/client-metrics/<name> the same, of a subscription to metrics of clients
     /quotas/<type>=<name>,...      {"<key>": <number>, ...}; a type without a name is the default of that type
     /users/<name>                  {"<SCRAM mechanism>": {"iterations": <n>, "salt": "<hex>",
                                     "stored_key": "<hex>", "server_key": "<hex>"}, ...}
@@ -42,6 +43,7 @@ TOPICS = "/topics/"
 PARTITIONS = "/partitions/"
 BROKER_CONFIGS = "/configs/broker/"
 GROUP_CONFIGS = "/configs/group/"
+CLIENT_METRICS = "/configs/client-metrics/"
 QUOTAS = "/quotas/"
 USERS = "/users/"
 
@@ -121,6 +123,14 @@ def group_configs_key(group_id: str) -> str:
 
 def parse_group_configs_key(key: str) -> str:
     return _unescape(key.removeprefix(GROUP_CONFIGS))
+
+
+def client_metrics_key(name: str) -> str:
+    return CLIENT_METRICS + _escape(name)
+
+
+def parse_client_metrics_key(key: str) -> str:
+    return _unescape(key.removeprefix(CLIENT_METRICS))
 
 
 def quota_key(entity: QuotaEntity) -> str:

@@ -26,6 +26,10 @@ def note_changes(old: MetadataImage, new: MetadataImage) -> None:
     if old.group_configs is not new.group_configs:
         for name in old.group_configs.keys() | new.group_configs.keys():
             _note_settings(f"group {name}", old.group_configs.get(name, {}), new.group_configs.get(name, {}))
+    if old.client_metrics is not new.client_metrics:
+        for name in old.client_metrics.keys() | new.client_metrics.keys():
+            who = f"client metrics {name}"
+            _note_settings(who, old.client_metrics.get(name, {}), new.client_metrics.get(name, {}))
     if old.users is not new.users:
         _note_users(old, new)
     if old.features is not new.features:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.broker.config import BROKER_KEYS, TOPIC_KEYS, BrokerConfig, Setting
+from oncelog.broker.config import BROKER_KEYS, TOPIC_KEYS, BrokerConfig, Setting, no_effect
 from oncelog.broker.config.describe import (
     ConfigEntry,
     describe_broker,
@@ -33,7 +33,7 @@ def by_name(entries: object) -> dict[str, ConfigEntry]:
 
 def test_a_broker_lists_every_key_once_and_in_order() -> None:
     names = [entry.name for entry in describe_broker(CONFIG)]
-    assert names == sorted(BROKER_KEYS.keys() | {setting.name for setting in STATIC})
+    assert names == sorted(BROKER_KEYS.keys() | no_effect.described() | {setting.name for setting in STATIC})
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,8 @@ def test_a_broker_lists_every_key_once_and_in_order() -> None:
         ("log.flush.interval.ms", None, 5, []),
         ("max.connections", "7", 3, [("max.connections", "7", 3), ("max.connections", "2147483647", 5)]),
         ("num.io.threads", "4", 4, [("num.io.threads", "4", 4)]),
+        ("ssl.protocol", "TLSv1.3", 5, [("ssl.protocol", "TLSv1.3", 5)]),
+        ("ssl.keystore.location", None, 5, []),
         ("node.id", "3", 4, [("node.id", "3", 4), ("node.id", "1", 5)]),
         ("broker.id", "3", 5, []),
         ("listeners", "PLAINTEXT://127.0.0.1:9092", 5, [("listeners", "PLAINTEXT://127.0.0.1:9092", 5)]),

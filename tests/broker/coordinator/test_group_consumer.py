@@ -6,6 +6,7 @@ import pytest
 from consumer_client import GROUP, REBALANCE_MS, SESSION_MS, ConsumerClients, Metadata, code_of, topic_id
 from simulated_shard import WALL_MS
 
+from oncelog.broker.base.regex import MISSING_ENGINE, _log_missing_engine
 from oncelog.broker.coordinator.group.consumer.member import ConsumerMember, MemberState
 from oncelog.broker.coordinator.group.consumer.records import (
     current_record,
@@ -15,7 +16,6 @@ from oncelog.broker.coordinator.group.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from oncelog.broker.coordinator.group.regex import MISSING_ENGINE, _log_missing_engine
 from oncelog.protocol.errors import ErrorCode, KafkaError
 from oncelog.protocol.messages.consumer_group_heartbeat import TopicPartitions
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oncelog.broker.admin.configs import alter_configs
-from oncelog.broker.config import BROKER_KEYS, TOPIC_KEYS
+from oncelog.broker.config import BROKER_KEYS, TOPIC_KEYS, no_effect
 from oncelog.broker.handlers.describe_configs import error_reply, handle
 from oncelog.broker.metadata.plans.configs import ConfigChange, ConfigEdit
 from oncelog.protocol.errors import ErrorCode, KafkaError
@@ -36,7 +36,7 @@ async def test_everything_is_listed(tmp_path: Path, version: int) -> None:
         topic = describe(services, TOPIC, "t", version=version)
         assert [entry.name for entry in topic.configs] == sorted(TOPIC_KEYS)
         broker = describe(services, BROKER, "1", version=version)
-        assert {entry.name for entry in broker.configs} == BROKER_KEYS.keys() | {"ssl.key.password"}
+        assert {entry.name for entry in broker.configs} == BROKER_KEYS.keys() | no_effect.described()
         assert all(not entry.synonyms for entry in broker.configs)
         secret = next(entry for entry in broker.configs if entry.name == "ssl.key.password")
         assert (secret.is_sensitive, secret.value) == (True, None)
@@ -67,12 +67,34 @@ async def test_sources_synonyms_types_and_documentation(tmp_path: Path) -> None:
         assert group.configs[0].documentation is None
 
 
-async def test_loggers_and_the_empty_set_of_client_metrics(tmp_path: Path) -> None:
+async def test_client_metrics(tmp_path: Path) -> None:
+    """A subscription that nobody made is told with the defaults, as by Kafka."""
+    async with config_services(tmp_path) as services:
+        told = describe(services, METRICS, "m").configs
+        assert [(entry.name, entry.value, entry.config_source, entry.config_type) for entry in told] == [
+            ("interval.ms", "300000", 5, 3),
+            ("match", "", 5, 7),
+            ("metrics", "", 5, 7),
+        ]
+        edits = [
+            ConfigEdit("interval.ms", 0, " 1000 "),
+            ConfigEdit("match", 0, "client_id=a.*, client_software_name=b"),
+        ]
+        await alter_configs(services, [ConfigChange(METRICS, "m", edits)], validate_only=False)
+        told = describe(services, METRICS, "m", include_synonyms=True).configs
+        assert [(entry.value, entry.config_source) for entry in told] == [
+            ("1000", 7),
+            ("client_id=a.*,client_software_name=b", 7),
+            ("", 5),
+        ]
+        assert [[synonym.source for synonym in entry.synonyms] for entry in told] == [[7], [7], []]
+
+
+async def test_loggers_and_unknown_names(tmp_path: Path) -> None:
     async with config_services(tmp_path) as services:
         loggers = {entry.name: entry for entry in describe(services, LOGGER, "1").configs}
         assert loggers["root"].config_source == 6
         assert loggers["root"].value in ("DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-        assert describe(services, METRICS, "m").configs == []
         assert len(describe(services, TOPIC, "t", keys=[]).configs) == len(TOPIC_KEYS)
         assert describe(services, TOPIC, "t", keys=["foo"]).configs == []
 
@@ -87,6 +109,7 @@ async def test_loggers_and_the_empty_set_of_client_metrics(tmp_path: Path) -> No
         (BROKER, "x", ErrorCode.INVALID_REQUEST),
         (LOGGER, "", ErrorCode.INVALID_REQUEST),
         (GROUP, "", ErrorCode.INVALID_REQUEST),
+        (METRICS, "", ErrorCode.INVALID_REQUEST),
     ],
 )
 async def test_refusals(tmp_path: Path, kind: int, name: str, code: ErrorCode) -> None:

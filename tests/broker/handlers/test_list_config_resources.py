@@ -23,12 +23,18 @@ def names(services: Any, *types: int, version: int = 1) -> list[tuple[int, str]]
 
 async def test_resources(tmp_path: Path) -> None:
     async with config_services(tmp_path) as services:
-        change = ConfigChange(GROUP, "g", [ConfigEdit("consumer.session.timeout.ms", 0, "50000")])
-        await alter_configs(services, [change], validate_only=False)
-        assert names(services) == [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1"), (GROUP, "g")]
+        changes = [
+            ConfigChange(GROUP, "g", [ConfigEdit("consumer.session.timeout.ms", 0, "50000")]),
+            ConfigChange(METRICS, "m", [ConfigEdit("metrics", 0, "*")]),
+        ]
+        await alter_configs(services, changes, validate_only=False)
+        assert names(services) == [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1"), (METRICS, "m"), (GROUP, "g")]
         assert names(services, GROUP, TOPIC) == [(GROUP, "g"), (TOPIC, "t")]
+        assert names(services, METRICS) == [(METRICS, "m")]
+        assert names(services, version=0) == [(METRICS, "m")]
+        gone = ConfigChange(METRICS, "m", [ConfigEdit("metrics", 1)])
+        await alter_configs(services, [gone], validate_only=False)
         assert names(services, METRICS) == []
-        assert names(services, version=0) == []
 
 
 async def test_an_unknown_type(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from oncelog.broker.metadata.controller import (
     plan_config_changes,
 )
 from oncelog.broker.metadata.store import Compare, Delete
+from oncelog.protocol.errors import ErrorCode, KafkaError
 from tests.broker.metadata.images import applied, cluster, with_topics
 
 if TYPE_CHECKING:
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
     from oncelog.broker.metadata.image import MetadataImage
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
-TOPIC, BROKER, GROUP = ResourceType
+TOPIC, BROKER, METRICS, GROUP = ResourceType
 
 
 class Schema:
-    def check(self, configs: Mapping[str, str]) -> str | None:
-        return next((f"Unknown config name: {key}" for key in configs if key.startswith("bad")), None)
+    def check(self, configs: Mapping[str, str]) -> None:
+        for key in configs:
+            if key.startswith("bad"):
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown config name: {key}")
 
     def is_list(self, key: str) -> bool:
         return key == "cleanup.policy"
@@ -121,12 +124,14 @@ class TestEdits:
             (ConfigChange(TOPIC, "t", [ConfigEdit("a", 9, "1")]), 42),
             (ConfigChange(8, "t", []), 42),
             (ConfigChange(0, "t", []), 42),
-            (ConfigChange(BROKER, "1", [ConfigEdit("bad", SET, "1")]), 42),
+            (ConfigChange(BROKER, "1", [ConfigEdit("bad", SET, "1")]), 40),
             (ConfigChange(BROKER, "2", [ConfigEdit("a", SET, "1")]), 42),
             (ConfigChange(BROKER, "x", [ConfigEdit("a", SET, "1")]), 42),
             (ConfigChange(BROKER, "01", [ConfigEdit("a", SET, "1")]), 42),
             (ConfigChange(GROUP, "", [ConfigEdit("a", SET, "1")]), 42),
             (ConfigChange(GROUP, "g", [ConfigEdit("bad", SET, "1")]), 40),
+            (ConfigChange(METRICS, "", [ConfigEdit("a", SET, "1")]), 42),
+            (ConfigChange(METRICS, "m", [ConfigEdit("bad", SET, "1")]), 40),
         ],
         ids=str,
     )
@@ -144,7 +149,7 @@ class TestEdits:
         assert done.writes == []
 
 
-class TestBrokersAndGroups:
+class TestOtherResources:
     @pytest.mark.parametrize("name", ["", "1"])
     def test_broker_configs(self, image: MetadataImage, name: str) -> None:
         set_one = ConfigChange(BROKER, name, [ConfigEdit("x", SET, "1")])
@@ -163,3 +168,12 @@ class TestBrokersAndGroups:
         assert plan(image, set_one).writes == []
         done = plan(image, ConfigChange(GROUP, "g/1", [], replace_all=True))
         assert done.writes == [Delete("/configs/group/g%2f1")]
+
+    def test_client_metrics(self, image: MetadataImage) -> None:
+        set_one = ConfigChange(METRICS, "every client/5 s", [ConfigEdit("x", SET, "1")])
+        image = applied(image, plan(image, set_one))
+        assert image.client_metrics == {"every client/5 s": {"x": "1"}}
+        assert plan(image, set_one).writes == []
+        done = plan(image, ConfigChange(METRICS, "every client/5 s", [ConfigEdit("x", DELETE)]))
+        assert done.writes == [Delete("/configs/client-metrics/every%20client%2f5%20s")]
+        assert applied(image, done).client_metrics == {}

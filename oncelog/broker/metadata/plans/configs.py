@@ -1,4 +1,4 @@
-"""Alters dynamic configs of topics, brokers and groups, by edits (KIP-339) or by replacing all of them."""
+"""Alters dynamic configs of topics, brokers, groups and client metrics: by edits (KIP-339), or replaces all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from oncelog.broker.metadata.keys import (
     TopicRecord,
     broker_configs_key,
+    client_metrics_key,
     encode_configs,
     encode_topic,
     group_configs_key,
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
 
 
 class ResourceType(IntEnum):
-    """Kafka's numbers. Loggers and client metrics have numbers too, and no configs in the store."""
+    """Kafka's numbers. Loggers have one too, and no configs in the store."""
 
     TOPIC = 2
     BROKER = 4
+    CLIENT_METRICS = 16
     GROUP = 32
 
 
@@ -66,8 +68,8 @@ class ConfigResult(NamedTuple):
 class ConfigSchema(Protocol):
     """What the plans must know of the keys of one type of resource."""
 
-    def check(self, configs: Mapping[str, str]) -> str | None:
-        """Says in one line why the configs are refused, or returns None."""
+    def check(self, configs: Mapping[str, str]) -> None:
+        """Raises KafkaError that says in one line why the configs are refused."""
 
     def is_list(self, key: str) -> bool: ...
 
@@ -116,6 +118,8 @@ def _plan_change(
         return _plan_topic(image, change, schemas[kind])
     if kind is ResourceType.BROKER:
         return _plan_broker(image, change, schemas[kind], broker_id)
+    if kind is ResourceType.CLIENT_METRICS:
+        return _plan_client_metrics(image, change, schemas[kind])
     return _plan_group(image, change, schemas[kind])
 
 
@@ -126,8 +130,7 @@ def _plan_topic(image: MetadataImage, change: ConfigChange, schema: ConfigSchema
     topic = image.topic(change.name)
     present = {} if topic is None else topic.configs
     configs = _altered(present, change, schema)
-    if (reason := schema.check(configs)) is not None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, reason)
+    schema.check(configs)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{change.name}' does not exist.")
     if configs == present:
@@ -145,9 +148,7 @@ def _plan_broker(image: MetadataImage, change: ConfigChange, schema: ConfigSchem
             f"Unexpected broker id, expected {broker_id}, but received {change.name}",
         )
     configs = _altered(image.broker_configs.get(change.name, {}), change, schema)
-    if (reason := schema.check(configs)) is not None:
-        # Kafka answers with INVALID_CONFIG only for topics and groups (KAFKA-13609).
-        raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
+    schema.check(configs)
     # Written even if nothing differs: setting a key again makes a broker read its files again (KAFKA-14136).
     return _put_or_delete(image, broker_configs_key(change.name), configs)
 
@@ -157,11 +158,21 @@ def _plan_group(image: MetadataImage, change: ConfigChange, schema: ConfigSchema
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     present = image.group_configs.get(change.name, {})
     configs = _altered(present, change, schema)
-    if (reason := schema.check(configs)) is not None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, reason)
+    schema.check(configs)
     if configs == present:
         return []
     return _put_or_delete(image, group_configs_key(change.name), configs)
+
+
+def _plan_client_metrics(image: MetadataImage, change: ConfigChange, schema: ConfigSchema) -> list[Write]:
+    if not change.name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+    present = image.client_metrics.get(change.name, {})
+    configs = _altered(present, change, schema)
+    schema.check(configs)
+    if configs == present:
+        return []
+    return _put_or_delete(image, client_metrics_key(change.name), configs)
 
 
 def _put_or_delete(image: MetadataImage, key: str, configs: Mapping[str, str]) -> list[Write]:

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from oncelog.broker.base.regex import check_regex, matching
 from oncelog.broker.coordinator.effects import Effects
 from oncelog.broker.coordinator.group.assignors import NOTHING, Assignment
 from oncelog.broker.coordinator.group.consumer.assignment import compute_targets
@@ -32,7 +33,6 @@ from oncelog.broker.coordinator.group.consumer.records import (
 from oncelog.broker.coordinator.group.consumer.settings import ConsumerSettings
 from oncelog.broker.coordinator.group.consumer.timers import rebalance_timer
 from oncelog.broker.coordinator.group.consumer.topics import TopicMetadata
-from oncelog.broker.coordinator.group.regex import check_regex, matching
 from oncelog.named_tuple import NamedTuple
 
 logger = logging.getLogger(__name__)

@@ -1,5 +1,5 @@
-"""Regular expressions of clients, in the syntax of RE2, which Kafka uses as well: subscriptions (KIP-848), and the
-pattern of transactional ids (KIP-1152).
+"""Regular expressions of clients, in the syntax of RE2: subscriptions (KIP-848), patterns of transactional ids
+(KIP-1152), which are RE2's in Kafka as well, and the clients that a metrics subscription is for (KIP-714).
 
 RE2 matches in time linear in its input, so that an expression cannot stall the broker. Its package is loaded with the
 first expression (19 ms, 3.4 MB); a broker without it refuses what needs it.
