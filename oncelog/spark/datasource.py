@@ -21,6 +21,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamWriter,
     WriterCommitMessage,
 )
+from pyspark.sql.utils import is_remote
 
 from oncelog.client.cluster import TopicPartition
 from oncelog.client.errors import ClientError, UnknownTopic
@@ -38,7 +39,7 @@ from oncelog.spark.progress import output_offsets, output_places
 from oncelog.spark.query import DEFERRED_PROGRESS
 from oncelog.spark.topics import describe_topic
 from oncelog.spark.transaction import CommittedOffset, Transactions
-from oncelog.spark.triggers import refuse_other_triggers
+from oncelog.spark.triggers import refuse_other_remote_triggers, refuse_other_triggers
 from oncelog.spark.writing import BlockWriter, WritePlan
 
 NAME = "oncelog"
@@ -257,3 +258,5 @@ class OncelogDataSource(DataSource):
 
 
 refuse_other_triggers(NAME)
+if is_remote():
+    refuse_other_remote_triggers(NAME)

@@ -105,6 +105,34 @@ class RunningQuery:
         raise _lacks(self._version, f"{_class_name(target)}.{name}")
 
 
+def is_remote(spark: Any) -> bool:
+    """Whether this is a session of Spark Connect, without a JVM that could be asked."""
+    return not hasattr(spark, "_jsparkSession")
+
+
+def remote_trigger(writer: Any) -> str:
+    """Which trigger was set on a DataStreamWriter of Spark Connect; empty for none."""
+    return str(writer._write_proto.WhichOneof("trigger") or "")
+
+
+def remote_source(writer: Any) -> str:
+    return str(writer._write_proto.format)
+
+
+def parallelism(spark: Any) -> int:
+    """How many tasks Spark makes by itself."""
+    if is_remote(spark):
+        return int(spark.range(256).selectExpr("spark_partition_id() AS task").distinct().count())
+    return int(spark.sparkContext.defaultParallelism)
+
+
+def core_setting(spark: Any, name: str) -> str:
+    """A setting of the application, such as spark.speculation; empty if it is not set."""
+    if is_remote(spark):
+        return str(spark.conf.get(name, ""))
+    return spark.sparkContext.getConf().get(name) or ""
+
+
 def current_query_id(spark: Any) -> str:
     """Of the query whose batch this thread runs, or else of the query whose own session this is; empty for none."""
     named = spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)

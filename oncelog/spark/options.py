@@ -100,6 +100,8 @@ class SinkOptions(NamedTuple):
     security: SecurityOptions = PLAINTEXT
     adopt: bool = False
     """Take over an id whose last batch was another query's, as after a deleted checkpoint."""
+    checkpoint: str | None = None
+    """The query's checkpointLocation, which the sink reads over Spark Connect."""
 
 
 def parse_options(

@@ -12,8 +12,9 @@ from typing import Any
 
 from oncelog.client.cluster import TopicPartition
 from oncelog.named_tuple import NamedTuple
+from oncelog.spark.connect import RUN_ID, read_planned, remote_query_id
 from oncelog.spark.errors import SinkError
-from oncelog.spark.internals import PlannedBatch, current_query_id, find_query
+from oncelog.spark.internals import PlannedBatch, current_query_id, find_query, is_remote
 
 DEFERRED_PROGRESS = (
     "Spark then notes a batch after it has run, and may give its number to other rows after a restart, so that the sink"
@@ -33,7 +34,16 @@ class QueryState(NamedTuple):
     """A digest of what Spark noted about the batch before it ran; empty where it noted nothing."""
 
 
-def read_query(spark: Any, batch_id: int) -> QueryState:
+def read_query(spark: Any, batch_id: int, checkpoint: str | None = None) -> QueryState:
+    """`checkpoint` is needed over Spark Connect only."""
+    if is_remote(spark):
+        query_id = remote_query_id(spark, checkpoint)
+        planned = read_planned(spark, str(checkpoint), batch_id)
+        return QueryState(query_id, RUN_ID, _kafka_offsets(planned), _digest(planned))
+    return _read_local_query(spark, batch_id)
+
+
+def _read_local_query(spark: Any, batch_id: int) -> QueryState:
     query_id = current_query_id(spark)
     query = find_query(spark, query_id)
     if query is None:
@@ -45,13 +55,16 @@ def read_query(spark: Any, batch_id: int) -> QueryState:
 
 
 def is_running(spark: Any, state: QueryState) -> bool:
+    if is_remote(spark):
+        # Every run has a process of its own.
+        return False
     query = find_query(spark, state.query_id)
     return query is not None and query.run_id == state.run_id and query.is_active
 
 
 def check_query(spark: Any, state: QueryState) -> None:
     """SinkError if the query runs in a way in which the sink could not recognise a repeated batch."""
-    query = find_query(spark, state.query_id)
+    query = None if is_remote(spark) else find_query(spark, state.query_id)
     if query is None:
         return
     if query.tracks_progress_late:
@@ -64,6 +77,9 @@ def check_query(spark: Any, state: QueryState) -> None:
 
 
 def has_state(spark: Any, state: QueryState) -> bool:
+    if is_remote(spark):
+        # It may have; this cannot be asked.
+        return True
     query = find_query(spark, state.query_id)
     return query is not None and query.has_state
 

@@ -29,7 +29,7 @@ from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.columns import check_columns
 from oncelog.spark.errors import OutcomeUnknown, Repeat, SinkError
 from oncelog.spark.gathering import Gathered, collect, gather
-from oncelog.spark.internals import THREAD_EXPRESSION, check_spark
+from oncelog.spark.internals import THREAD_EXPRESSION, check_spark, core_setting, is_remote, parallelism
 from oncelog.spark.marker import Marker, newest_marker
 from oncelog.spark.options import SinkOptions, parse_options
 from oncelog.spark.partitions import lane_keys
@@ -71,16 +71,24 @@ class BatchReport(NamedTuple):
 
 
 def exactly_once_sink(
-    bootstrap: str, *, transactional_id: str, topic: str | None = None, adopt: bool = False, **options: object
+    bootstrap: str,
+    *,
+    transactional_id: str,
+    topic: str | None = None,
+    adopt: bool = False,
+    checkpoint: str | None = None,
+    **options: object,
 ) -> ExactlyOnceSink:
     """A function for `writeStream.foreachBatch`.
 
     Rows have a column `value` and, as they like, `key`, `headers`, `topic`, `partition` and `timestamp`; `topic`
     here overrides the column. Further options are the producer's settings as `kafka.*`, given as
     `**{"kafka.compression.type": "zstd"}`. The checkpoint and the transactional id belong together: with `adopt`,
-    a query takes over an id whose last batch came from another checkpoint.
+    a query takes over an id whose last batch came from another checkpoint. `checkpoint` is the query's
+    `checkpointLocation`; it has to be named over Spark Connect only.
     """
-    return ExactlyOnceSink(parse_options(bootstrap, transactional_id, topic, adopt, options))
+    parsed = parse_options(bootstrap, transactional_id, topic, adopt, options)
+    return ExactlyOnceSink(parsed._replace(checkpoint=checkpoint))
 
 
 class ExactlyOnceSink:
@@ -96,11 +104,12 @@ class ExactlyOnceSink:
         self._fence_due = True
         self._adopted = False
         self._prepared_run = ""
+        self._parallelism = 1
         self._touched: Touched | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         columns = check_columns(batch.schema, self.options.topic)
-        query = read_query(batch.sparkSession, batch_id)
+        query = read_query(batch.sparkSession, batch_id, self.options.checkpoint)
         self._prepare_session(batch.sparkSession, query)
         check_planned(query, batch_id)
         try:
@@ -131,6 +140,7 @@ class ExactlyOnceSink:
             return
         prepare_session(spark)
         check_query(spark, query)
+        self._parallelism = max(1, parallelism(spark))
         self._prepared_run = query.run_id
 
     def _fence(self, query: QueryState) -> Transactions:
@@ -227,7 +237,7 @@ class ExactlyOnceSink:
     ) -> list[WriteResult]:
         assert transactions.identity is not None
         topics = self._topics()
-        lane_count = self._lane_count(rows, topics)
+        lane_count = self._lane_count(topics)
         plan = EncodePlan(self.options, topics, lane_keys(lane_count))
         with gather(rows, plan, self._touched_by(rows)) as gathered:
             results = self._write_blocks(gathered, transactions)
@@ -262,9 +272,9 @@ class ExactlyOnceSink:
         rows = collect(marked.mapInArrow(partial(write_task, plan), RESULT_SCHEMA))
         return check_results([WriteResult(*row) for row in rows])
 
-    def _touched_by(self, rows: DataFrame) -> Touched:
-        """One accumulator for all batches: PySpark keeps each that was ever made."""
-        if self._touched is None:
+    def _touched_by(self, rows: DataFrame) -> Touched | None:
+        """One accumulator for all batches: PySpark keeps each that was ever made. Spark Connect has none."""
+        if self._touched is None and not is_remote(rows.sparkSession):
             self._touched = new_touched(rows.sparkSession.sparkContext)
         return self._touched
 
@@ -275,10 +285,9 @@ class ExactlyOnceSink:
         self._cluster.forget(topic)
         return {topic: describe_topic(self._cluster, topic, self.options.delivery_timeout_ms)}
 
-    def _lane_count(self, rows: DataFrame, topics: dict[str, TopicPlan]) -> int:
-        parallelism = max(1, int(rows.sparkSession.sparkContext.defaultParallelism))
+    def _lane_count(self, topics: dict[str, TopicPlan]) -> int:
         partition_count = sum(topic.partition_count for topic in topics.values())
-        return min(partition_count, parallelism) if topics else parallelism
+        return min(partition_count, self._parallelism) if topics else self._parallelism
 
     def _progress(
         self, query: QueryState, results: list[WriteResult]
@@ -325,7 +334,7 @@ def check_results(results: list[WriteResult]) -> list[WriteResult]:
 
 
 def prepare_session(spark: Any) -> None:
-    if (spark.sparkContext.getConf().get("spark.speculation") or "false").lower() == "true":
+    if core_setting(spark, "spark.speculation").lower() == "true":
         raise SinkError(
             "spark.speculation is on: a speculative copy of a task would abort every batch. Switch it off for this job"
         )

@@ -12,9 +12,10 @@ from functools import wraps
 from typing import Any
 
 from oncelog.spark.errors import SinkError
-from oncelog.spark.internals import table_source, writer_field
+from oncelog.spark.internals import remote_source, remote_trigger, table_source, writer_field
 
 _MICRO_BATCH_TRIGGERS = frozenset({"ProcessingTimeTrigger", "OneTimeTrigger", "AvailableNowTrigger"})
+_REMOTE_TRIGGERS = frozenset({"", "processing_time_interval", "once", "available_now"})
 
 
 def refuse_other_triggers(source: str) -> None:
@@ -40,11 +41,32 @@ def refuse_other_triggers(source: str) -> None:
     DataStreamWriter.toTable = checked_to_table
 
 
+def refuse_other_remote_triggers(source: str) -> None:
+    """The same for Spark Connect, whose client has a class of its own."""
+    from pyspark.sql.connect.streaming.readwriter import DataStreamWriter
+
+    start: Any = DataStreamWriter._start_internal
+
+    @wraps(start)
+    def checked_start(writer: Any, *others: Any, **options: Any) -> Any:
+        trigger = remote_trigger(writer)
+        named = options.get("format") or remote_source(writer)
+        if named == source and trigger not in _REMOTE_TRIGGERS:
+            raise _not_supported(trigger)
+        return start(writer, *others, **options)
+
+    DataStreamWriter._start_internal = checked_start
+
+
 def check_trigger(trigger: Any) -> None:
     """Takes a trigger of the JVM. SinkError unless Spark runs micro-batches with it."""
     kind = str(trigger.getClass().getSimpleName()).rstrip("$")
     if kind not in _MICRO_BATCH_TRIGGERS:
-        raise SinkError(
-            f"{trigger.toString()} is not supported: Spark would drop all rows and commit the source's offsets. Use"
-            " trigger(processingTime=...) or trigger(availableNow=True)"
-        )
+        raise _not_supported(trigger.toString())
+
+
+def _not_supported(trigger: str) -> SinkError:
+    return SinkError(
+        f"{trigger} is not supported: Spark would drop all rows and commit the source's offsets. Use"
+        " trigger(processingTime=...) or trigger(availableNow=True)"
+    )

@@ -55,12 +55,6 @@ def test_the_number_of_places_is_bounded() -> None:
     assert ("old", 0) in found
 
 
-@pytest.fixture(params=["oncelog", "apache"])
-def both(request: pytest.FixtureRequest) -> str:
-    servers: str = request.getfixturevalue(f"{request.param}_servers")
-    return servers
-
-
 def recreate(servers: str, topic: str) -> None:
     with Cluster(servers) as cluster:
         partitions = len(cluster.topic(topic).partitions)
@@ -93,38 +87,38 @@ def new_sink(servers: str, identity: str, topic: str | None = None) -> ExactlyOn
 @pytest.mark.spark
 @pytest.mark.parametrize("recreated", [0, 1])
 def test_a_repeated_batch_is_recognized_after_one_of_its_topics_was_recreated(
-    spark: Any, both: str, new_topic: NewTopic, recreated: int
+    spark: Any, servers: str, new_topic: NewTopic, recreated: int
 ) -> None:
-    topics = [new_topic(both, 2), new_topic(both, 1)]
+    topics = [new_topic(servers, 2), new_topic(servers, 1)]
     rows = spark.range(10).selectExpr(
         f"IF(id < 5, '{topics[0]}', '{topics[1]}') AS topic", "CAST(id AS STRING) AS value"
     )
     identity = f"recreated-{uuid.uuid4().hex[:8]}"
-    new_sink(both, identity)(rows, 0)
-    recreate(both, topics[recreated])
-    again = new_sink(both, identity)
+    new_sink(servers, identity)(rows, 0)
+    recreate(servers, topics[recreated])
+    again = new_sink(servers, identity)
     again(rows, 0)
     assert again.last_report is not None
     assert again.last_report.skipped
     kept = 1 - recreated
-    assert values(both, topics[kept], 5) == [b"%d" % n for n in range(5 * kept, 5 * kept + 5)]
+    assert values(servers, topics[kept], 5) == [b"%d" % n for n in range(5 * kept, 5 * kept + 5)]
 
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("connector")
 def test_a_repeated_batch_is_recognized_after_its_source_was_recreated_and_filled_again(
-    spark: Any, both: str, new_topic: NewTopic, checkpoint: str
+    spark: Any, servers: str, new_topic: NewTopic, checkpoint: str
 ) -> None:
-    source, target = new_topic(both, 1), new_topic(both, 1)
+    source, target = new_topic(servers, 1), new_topic(servers, 1)
     identity = f"refilled-{uuid.uuid4().hex[:8]}"
-    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", both).option("subscribe", source)
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", source)
     rows = reader.option("startingOffsets", "earliest").load().select("value")
 
     def run() -> ExactlyOnceSink:
-        with Cluster(both) as cluster, Producer(cluster) as producer:
+        with Cluster(servers) as cluster, Producer(cluster) as producer:
             for number in range(10):
                 producer.produce(source, b"%d" % number)
-        sink = new_sink(both, identity, target)
+        sink = new_sink(servers, identity, target)
         writer = rows.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
         assert writer.trigger(availableNow=True).start().awaitTermination(200)
         return sink
@@ -133,11 +127,11 @@ def test_a_repeated_batch_is_recognized_after_its_source_was_recreated_and_fille
     # As if the driver had died between the transaction's commit and Spark's note of it.
     Path(checkpoint, "commits", "0").unlink()
     Path(checkpoint, "commits", ".0.crc").unlink(missing_ok=True)
-    recreate(both, source)
+    recreate(servers, source)
     again = run()
     assert again.last_report is not None
     assert again.last_report.skipped
-    assert values(both, target, 10) == [b"%d" % n for n in range(10)]
+    assert values(servers, target, 10) == [b"%d" % n for n in range(10)]
 
 
 @pytest.mark.spark
