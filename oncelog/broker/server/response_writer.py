@@ -76,6 +76,8 @@ class Outgoing:
         self._unsent_bytes = 0
         if self._socket:
             self._socket.close()
+        # They belong to the connection, which would be part of a cycle and stay until the garbage collector comes.
+        self._on_blocked = self._on_drained = self._on_failed = _ignore
 
     def _write_from_memory(self, parts: list[Part]) -> None:
         try:
@@ -155,3 +157,7 @@ class Outgoing:
             assert self._socket is not None
             self._waits = False
             asyncio.get_running_loop().remove_writer(self._socket)
+
+
+def _ignore(*_: object) -> None:
+    """Nobody listens any more."""

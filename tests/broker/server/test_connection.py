@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import itertools
 import struct
 from typing import Any
@@ -456,3 +457,18 @@ def test_a_request_that_is_given_up_closes_its_connection(driver: Driver) -> Non
     driver.send(b"wait-001")
     driver.dispatcher.started[0][1].fail("given up")
     assert driver.transport.aborted
+
+
+def test_a_connection_that_has_ended_does_not_wait_for_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        driver = Driver()
+        driver.send(b"now-0001")
+        driver.connection.connection_lost(None)
+        number = driver.connection.connection_number
+        del driver
+        left = [found.connection_number for found in gc.get_objects() if type(found) is Connection]
+        assert number not in left
+    finally:
+        gc.enable()
