@@ -143,12 +143,10 @@ def _send(producer: Producer, topic: str, records: Iterator[OutgoingRecord | Non
     except (InputError, KeyboardInterrupt):
         # What came before the bad line, or before Ctrl-C, was given to be written.
         producer.flush()
-        progress.end(topic, producer.delivered_count)
+        progress.break_off(topic, producer.delivered_count)
         raise
     except (ClientError, KafkaError):
-        if producer.delivered_count:
-            # To go on later, one has to know how far it got.
-            progress.end(topic, producer.delivered_count)
+        progress.break_off(topic, producer.delivered_count)
         raise
     progress.end(topic, producer.delivered_count)
 
@@ -234,7 +232,7 @@ class _Progress:
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
-        self._live = not quiet and sys.stderr.isatty() and not sys.stdin.isatty()
+        self._live = not quiet and sys.stderr.isatty() and not (sys.stdin and sys.stdin.isatty())
         self._next = time.monotonic() + 1
         self._shown = False
 
@@ -243,6 +241,11 @@ class _Progress:
             self._next = time.monotonic() + _PROGRESS_INTERVAL_S
             self._shown = True
             print(f"\r{count_text(count, 'record')} ", end="", file=sys.stderr, flush=True)
+
+    def break_off(self, topic: str, count: int) -> None:
+        """To go on later, one has to know how far it got."""
+        if count:
+            self.end(topic, count)
 
     def end(self, topic: str, count: int) -> None:
         if not self._quiet:

@@ -198,6 +198,32 @@ def scram_users(tools: Tools) -> None:
     assert left == "SCRAM credential configs for user-principal 'alice' are SCRAM-SHA-512=iterations=4096"
 
 
+def client_metrics(tools: Tools) -> None:
+    entity = ("--entity-type=client-metrics", "--entity-name=slow")
+    settings = {"interval.ms": "5000", "match": "client_id=a.*", "metrics": "org.apache.kafka.producer."}
+    added = ",".join(f"{key}=[{value}]" for key, value in settings.items())
+    altered = tools("kafka-configs", "--alter", *entity, f"--add-config={added}").strip()
+    assert altered == "Completed updating config for client-metric slow."
+    described = tools("kafka-configs", "--describe", "--entity-type=client-metrics")
+    assert described.startswith("Dynamic configs for client-metric slow are:\n")
+    for key, value in settings.items():
+        assert f"synonyms={{DYNAMIC_CLIENT_METRICS_CONFIG:{key}={value}}}" in described
+    refused = tools.run("kafka-configs", "--alter", *entity, "--add-config=interval.ms=99")
+    assert "interval must be between 100 and 3600000 (1 hour)" in refused.stdout + refused.stderr
+    tools("kafka-configs", "--alter", *entity, f"--delete-config={','.join(settings)}")
+    assert tools("kafka-configs", "--describe", "--entity-type=client-metrics").strip() == ""
+
+
+def groups_that_are_off(tools: Tools) -> None:
+    """Of share groups and streams groups there are none, and what needs one is refused with the reason."""
+    assert tools("kafka-share-groups", "--list").strip() == ""
+    assert tools("kafka-streams-groups", "--list").strip() == ""
+    for tool, kind in (("kafka-share-groups", "share"), ("kafka-streams-groups", "streams")):
+        done = tools.run(tool, "--describe", "--group=g")
+        told = "UnsupportedVersionException: The version of API is not supported: this broker has no"
+        assert f"{told} {kind} groups" in done.stdout + done.stderr
+
+
 def reassignments(tools: Tools) -> None:
     _CLIENT.create_topic(tools.address, "moved", {})
     plan = tools.directory / "reassignment.json"
@@ -290,6 +316,8 @@ COURSES: dict[str, Callable[[Tools], None]] = {
     "acls": acls,
     "quorum": quorum,
     "SCRAM users": scram_users,
+    "client metrics": client_metrics,
+    "groups that are off": groups_that_are_off,
     "reassignments": reassignments,
     "get-offsets": offsets,
     "log-dirs": log_dirs,
