@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 _UNSUPPORTED = "The version of API is not supported: "
 
-_NEGATIVE_PARTITION = KafkaError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
-
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -73,9 +71,8 @@ def refused_partitions(
     for topic in request.topics:
         refused = topics.setdefault(topic.topic_id, {})
         for each in topic.partitions:
-            why = error if each.partition >= 0 else _NEGATIVE_PARTITION
             refused[each.partition] = partition_result(
-                partition=each.partition, error_code=why.code, error_message=why.message
+                partition=each.partition, error_code=error.code, error_message=error.message
             )
     return [result(topic_id=topic_id, partitions=list(refused.values())) for topic_id, refused in topics.items()]
 
