@@ -261,7 +261,8 @@ class _Killer(NamedTuple):
     def _try(self, what: str, target: int) -> Kill | None:
         """None if the job ended before the output has reached the target, or there was nothing to kill."""
         etl = self.etl
-        if not wait_until(lambda: etl.exit_code is not None or self.written() >= target):
+        # A fast job must not be through with the rest of its work before anyone looks again.
+        if not wait_until(lambda: etl.exit_code is not None or self.written() >= target, interval_seconds=0.02):
             raise TimeoutError(f"the job makes no progress; its log ends with:\n{_tail(etl)}")
         # A dead executor is replaced after a while.
         if not wait_until(lambda: etl.exit_code is not None or what != "executor" or bool(etl.executors())):

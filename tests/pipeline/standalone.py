@@ -66,7 +66,7 @@ class StandaloneCluster:
             )
         return log
 
-    def submit_command(self, jars: Sequence[Path], program: Path, *arguments: str) -> list[str]:
+    def submit_command(self, master: str, jars: Sequence[Path], program: Path, *arguments: str) -> list[str]:
         """All is on this machine: nobody has to fetch the jars from the driver."""
         path = os.pathsep.join(map(str, jars))
         settings = fast_start() | {
@@ -83,7 +83,7 @@ class StandaloneCluster:
             settings |= {"spark.driver.extraClassPath": path, "spark.executor.extraClassPath": path}
         submit = shutil.which("spark-submit", path=str(SPARK_HOME / "bin"))
         assert submit is not None
-        command = ["env", *(f"{key}={value}" for key, value in HERE.items()), submit, "--master", self.master]
+        command = ["env", *(f"{key}={value}" for key, value in HERE.items()), submit, "--master", master]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
         return [*command, str(program), *arguments]
