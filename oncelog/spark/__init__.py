@@ -6,6 +6,14 @@ rows.writeStream.foreachBatch(exactly_once_sink("host:9092", transactional_id="o
 """
 
 from oncelog.spark.errors import SinkError, TransactionalIdInUse
-from oncelog.spark.sink import BatchReport, ExactlyOnceSink, exactly_once_sink
+from oncelog.spark.report import BatchReport, report_listener
+from oncelog.spark.sink import ExactlyOnceSink, exactly_once_sink
 
-__all__ = ["BatchReport", "ExactlyOnceSink", "SinkError", "TransactionalIdInUse", "exactly_once_sink"]
+__all__ = [
+    "BatchReport",
+    "ExactlyOnceSink",
+    "SinkError",
+    "TransactionalIdInUse",
+    "exactly_once_sink",
+    "report_listener",
+]

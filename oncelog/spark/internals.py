@@ -8,6 +8,7 @@
 | the attempt of a stage that a task belongs to | the name of the executor's thread; TaskContext lacks it |
 | that a batch was stopped, and did not fail | the text of the exception of a foreachBatch function |
 | source and trigger of a query before it starts | private fields of the JVM's DataStreamWriter; its catalog |
+| the times of the phases of a batch | the durations that its progress is made of; without them, nothing is shown |
 | a shuffle that can be run before what follows it | the RDD of a plan; without it, the rows are cached |
 
 Nothing else in this project reaches into Spark. What a version lacks is a SinkError that names both.
@@ -15,12 +16,16 @@ Nothing else in this project reaches into Spark. What a version lacks is a SinkE
 
 from __future__ import annotations
 
+import json
+import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oncelog.named_tuple import NamedTuple
 from oncelog.spark.errors import SinkError
+
+logger = logging.getLogger(__name__)
 
 TESTED = ("4.0", "4.1", "4.2", "4.3")
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
@@ -201,6 +206,31 @@ def wait_for_interrupt(spark: Any, seconds_max: float) -> bool:
     except Py4JJavaError:
         return True
     return False
+
+
+def add_durations(spark: Any, query_id: str, durations_ms: Mapping[str, int]) -> None:
+    """Puts them into `durationMs` of the progress of the batch that is running; for people only, so where it works."""
+    from py4j.protocol import Py4JError
+
+    if is_remote(spark) or not query_id:
+        return
+    execution = _running_queries(spark).get(spark.sparkContext._jvm.java.util.UUID.fromString(query_id))
+    if execution is None:
+        return
+    try:
+        # From Spark 4.1 on, each batch has a context of its own.
+        context = execution.latestExecutionContext() if hasattr(execution, "latestExecutionContext") else execution
+        context.currentDurationsMs().addAll(_longs(spark.sparkContext._jvm, durations_ms))
+    except Py4JError as error:
+        logger.debug("the durations of the sink are not in the progress of the query: %s", error)
+
+
+def _longs(jvm: Any, values: Mapping[str, int]) -> Any:
+    """A map of Scala's with Longs, as which Py4J sends no small number."""
+    classes = [jvm.java.lang.Class.forName(f"java.{name}") for name in ("util.HashMap", "lang.String", "lang.Long")]
+    jackson = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+    kind = jackson.getTypeFactory().constructMapType(*classes)
+    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(jackson.readValue(json.dumps(values), kind))
 
 
 def run_shuffle(frame: Any) -> Any | None:

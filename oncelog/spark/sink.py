@@ -15,12 +15,13 @@ driver or in the one that replaces it, and nobody with an older epoch can write 
 from __future__ import annotations
 
 import logging
+from collections import deque
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncelog.client.cluster import Backoff, TopicPartition
 from oncelog.client.errors import ClientError, UnknownTopic
-from oncelog.named_tuple import NamedTuple
 from oncelog.protocol.errors import KafkaError
 from oncelog.protocol.records.batch import SEQUENCE_MASK
 from oncelog.spark.blocks import EncodePlan
@@ -29,12 +30,13 @@ from oncelog.spark.cluster import SinkCluster
 from oncelog.spark.columns import check_columns
 from oncelog.spark.errors import OutcomeUnknown, Repeat, SinkError
 from oncelog.spark.gathering import Gathered, collect, gather
-from oncelog.spark.internals import THREAD_EXPRESSION, check_spark, core_setting, is_remote, parallelism
+from oncelog.spark.internals import THREAD_EXPRESSION, add_durations, check_spark, core_setting, is_remote, parallelism
 from oncelog.spark.marker import Marker, newest_marker
 from oncelog.spark.options import SinkOptions, parse_options
 from oncelog.spark.partitions import lane_keys
 from oncelog.spark.progress import output_offsets, output_places
 from oncelog.spark.query import QueryState, check_planned, check_query, has_state, is_running, read_query
+from oncelog.spark.report import REPORTS_MAX, BatchReport, Phases
 from oncelog.spark.tasks import Touched, new_touched, write_task
 from oncelog.spark.topics import TopicPlan, describe_topic
 from oncelog.spark.transaction import CommittedOffset, Transactions
@@ -55,19 +57,6 @@ logger = logging.getLogger(__name__)
 ARROW_BATCH_SIZE_BYTES = 2 * 1024 * 1024
 
 _claims = Claims()
-
-
-class BatchReport(NamedTuple):
-    """What became of a batch."""
-
-    batch_id: int
-    records: int
-    size_bytes: int
-    partitions: int
-    runs: int
-    skipped: bool
-    producer_id: int
-    epoch: int
 
 
 def exactly_once_sink(
@@ -97,7 +86,9 @@ class ExactlyOnceSink:
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
         self._cluster = SinkCluster.open(options)
-        self.last_report: BatchReport | None = None
+        self.reports: deque[BatchReport] = deque(maxlen=REPORTS_MAX)
+        self._phases = Phases()
+        self._retries = 0
         self._transactions: Transactions | None = None
         self._committed: dict[TopicPartition, CommittedOffset] = {}
         self._newest: Marker | None = None
@@ -117,12 +108,35 @@ class ExactlyOnceSink:
             if _claims.take(name, query, batch_id, partial(is_running, batch.sparkSession)):
                 # A new run takes over, as a new driver would; the epoch of the last run is not asked for.
                 self._transactions, self._fence_due = None, True
-            self.last_report = self._run(batch.select(*columns), batch_id, query)
+            self._phases, self._retries = Phases(), 0
+            self._note(batch.sparkSession, self._run(batch.select(*columns), batch_id, query))
         except UnknownTopic as error:
             raise SinkError(f"{error}; the sink does not create topics") from None
         except (ClientError, KafkaError) as error:
             raise SinkError(f"batch {batch_id} is not committed: {error}") from error
         _claims.note_written(name, query, batch_id)
+
+    @property
+    def last_report(self) -> BatchReport | None:
+        return self.reports[-1] if self.reports else None
+
+    def _note(self, spark: Any, report: BatchReport) -> None:
+        self.reports.append(report)
+        logger.info(
+            "batch written: transactional_id=%s batch=%d records=%d partitions=%d producer_id=%d epoch=%d aborts=%d"
+            " retries=%d skipped=%s %s",
+            report.transactional_id,
+            report.batch_id,
+            report.records,
+            report.partitions,
+            report.producer_id,
+            report.epoch,
+            report.aborts,
+            report.retries,
+            report.skipped,
+            " ".join(f"{phase}_ms={duration}" for phase, duration in report.durations_ms.items()),
+        )
+        add_durations(spark, report.query_id, {f"oncelog.{name}": ms for name, ms in report.durations_ms.items()})
 
     def close(self) -> None:
         """Closes the connections; the sink opens them again if it is used again."""
@@ -147,8 +161,9 @@ class ExactlyOnceSink:
         """A new epoch, and what was committed under the ones before."""
         if self._transactions is None:
             self._transactions = Transactions(self._cluster, self.options)
-        self._transactions.fence()
-        self._committed = self._transactions.committed()
+        with self._phases.of("fence"):
+            self._transactions.fence()
+            self._committed = self._transactions.committed()
         self._newest = newest_marker((each.metadata for each in self._committed.values()), query.query_id)
         self._fence_due = False
         return self._transactions
@@ -192,7 +207,7 @@ class ExactlyOnceSink:
                 if has_state(rows.sparkSession, query):
                     # Spark makes the state of the batch while its rows are read, and from 4.1 on checks that it did.
                     rows.write.format("noop").mode("append").save()
-                return self._report(batch_id, [], run, skipped=True)
+                return self._report(batch_id, query, [], run, skipped=True)
             self._fence_due = True
             try:
                 results = self._write(rows, transactions, batch_id, query)
@@ -209,9 +224,9 @@ class ExactlyOnceSink:
                 self._abort(query)
                 raise
             else:
-                return self._report(batch_id, results, run, skipped=False)
+                return self._report(batch_id, query, results, run, skipped=False)
         if self._is_committed(batch_id, query):
-            return self._report(batch_id, [], self.options.runs_max, skipped=True)
+            return self._report(batch_id, query, [], self.options.runs_max, skipped=True)
         raise SinkError(f"batch {batch_id} was tried {self.options.runs_max} times, and no commit came through")
 
     def _settle(self, batch_id: int, query: QueryState) -> None:
@@ -239,9 +254,16 @@ class ExactlyOnceSink:
         topics = self._topics()
         lane_count = self._lane_count(topics)
         plan = EncodePlan(self.options, topics, lane_keys(lane_count))
-        with gather(rows, plan, self._touched_by(rows)) as gathered:
-            results = self._write_blocks(gathered, transactions)
-        self._commit(batch_id, query, results, transactions)
+        try:
+            with ExitStack() as stack:
+                with self._phases.of("encode"):
+                    gathered = stack.enter_context(gather(rows, plan, self._touched_by(rows)))
+                with self._phases.of("write"):
+                    results = self._write_blocks(gathered, transactions)
+            with self._phases.of("commit"):
+                self._commit(batch_id, query, results, transactions)
+        finally:
+            self._retries += transactions.retries
         for each in results:
             where = (each.topic, each.partition)
             before = transactions.next_sequences.get(where, 0)
@@ -305,7 +327,9 @@ class ExactlyOnceSink:
         places = {where: offset for where, offset in places.items() if where in here}
         return sources, output_offsets(ends, places)
 
-    def _report(self, batch_id: int, results: list[WriteResult], runs: int, *, skipped: bool) -> BatchReport:
+    def _report(
+        self, batch_id: int, query: QueryState, results: list[WriteResult], runs: int, *, skipped: bool
+    ) -> BatchReport:
         assert self._transactions is not None
         assert self._transactions.identity is not None
         return BatchReport(
@@ -316,6 +340,11 @@ class ExactlyOnceSink:
             runs,
             skipped,
             *self._transactions.identity,
+            self.options.transactional_id,
+            query.query_id,
+            query.run_id,
+            self._retries,
+            self._phases.durations_ms(),
         )
 
 

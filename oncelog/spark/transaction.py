@@ -75,6 +75,11 @@ class Transactions:
         self._tries = 0
         """How often the last request was sent."""
 
+    @property
+    def retries(self) -> int:
+        """How many requests under this epoch had to be sent again."""
+        return len(self._lost)
+
     # -- the life of a transaction ---------------------------------------------------------------------------
 
     def fence(self) -> ProducerIdentity:
