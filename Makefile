@@ -61,6 +61,7 @@ test-spark: $(SPARKS:%=$(VENV)-spark-%/.tested) ## The sink's tests with each Sp
 .PHONY: $(SPARKS:%=$(VENV)-spark-%/.tested)
 $(SPARKS:%=$(VENV)-spark-%/.tested): $(VENV)-spark-%/.tested: $(VENV)-spark-%/.installed
 	@sh conformance/reference/ensure_java.sh
+	@sh tests/spark/ensure_postgres.sh
 	ONCELOG_SPARK_LONG=1 $(VENV)-spark-$*/bin/pytest tests/spark tests/pipeline/test_new_user.py $(UNTIMED)
 
 $(VENV)-spark-%/.installed: $(STAMP) pyproject.toml constraints.txt
