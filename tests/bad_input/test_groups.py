@@ -11,6 +11,8 @@ from oncelog.broker.coordinator.run.host import partition_for
 from oncelog.protocol.errors import ErrorCode
 from oncelog.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from oncelog.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from oncelog.protocol.messages.describe_groups import DescribeGroupsRequest
+from oncelog.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from oncelog.protocol.messages.find_coordinator import FindCoordinatorRequest
 from oncelog.protocol.messages.heartbeat import HeartbeatRequest
 from oncelog.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -195,3 +197,15 @@ def test_growth_of_the_topic_that_offsets_are_in(start_broker: StartBroker) -> N
         asked = OffsetFetchRequestGroup(group_id=group, topics=None)
         (fetched,) = client.call(OffsetFetchRequest(groups=[asked]), 8).groups
         assert [found.committed_offset for found in fetched.topics[0].partitions] == [5]
+
+
+def test_a_message_that_quotes_a_name_fits_into_a_string(client: RawClient) -> None:
+    """A name may take all 32,767 bytes that a string of the protocol has."""
+    name = "g" * 32_767
+    (found,) = client.call(FindCoordinatorRequest(coordinator_keys=[name]), 6).coordinators
+    assert found.error_code == 0
+    (described,) = client.call(DescribeGroupsRequest(groups=[name]), 6).groups
+    assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    partitions = [TopicPartitions(topic=name, partitions=[0])]
+    (elected,) = client.call(ElectLeadersRequest(topic_partitions=partitions), 2).replica_election_results
+    assert elected.partition_result[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -30,6 +30,8 @@ from tests.bad_input.requests import (
 )
 
 MIB = 1024 * 1024
+DELAY_SECONDS_MAX = 0.1
+ATTACKS_MAX = 3
 MEMORY_GROWTH_MIB_MAX = 50
 CODECS = [codec for codec in Compression if codec is not Compression.NONE]
 
@@ -106,8 +108,20 @@ class World:
 
     @contextmanager
     def attacked(self, attack: Callable[[], None]) -> Iterator[None]:
-        """The attack goes on in a thread while another client is served without delay."""
+        """The attack goes on in a thread while another client is served without delay.
+
+        A busy machine may delay the other client in one attack; a broker that is held up delays it in each.
+        """
         memory_mib = self.memory_mib()
+        delays = [self._delay_seconds(attack)]
+        yield
+        while delays[-1] >= DELAY_SECONDS_MAX and len(delays) < ATTACKS_MAX:
+            delays.append(self._delay_seconds(attack))
+        assert self.memory_mib() - memory_mib < MEMORY_GROWTH_MIB_MAX
+        assert min(delays) < DELAY_SECONDS_MAX
+
+    def _delay_seconds(self, attack: Callable[[], None]) -> float:
+        """The 99th percentile of what the other client waits for an answer meanwhile."""
         failures: list[BaseException] = []
 
         def run() -> None:
@@ -121,10 +135,8 @@ class World:
         self.pings.run(lambda: not attacker.is_alive())
         attacker.join()
         assert not failures
-        yield
-        assert self.memory_mib() - memory_mib < MEMORY_GROWTH_MIB_MAX
-        assert statistics.quantiles(self.pings.seconds, n=100)[-1] < 0.1
         assert max(self.pings.seconds) < 1
+        return statistics.quantiles(self.pings.seconds, n=100)[-1]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from oncelog.broker.requests.context import RequestContext
 from oncelog.broker.requests.timeouts import check_deadline
 from oncelog.protocol.chunks import along
-from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.errors import MESSAGE_LENGTH_MAX, ErrorCode, KafkaError
 from oncelog.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -65,10 +65,11 @@ def error_reply(request: ElectLeadersRequest, error: KafkaError, _: RequestConte
 def _elect(image: MetadataImage, name: str, index: int) -> PartitionResult:
     topic = image.topic(name)
     if topic is None or not 0 <= index < len(topic.partitions):
+        message = f"No such topic as {name}" if topic is None else f"No such partition as {name}-{index}"
         return PartitionResult(
             partition_id=index,
             error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            error_message=f"No such topic as {name}" if topic is None else f"No such partition as {name}-{index}",
+            error_message=message[:MESSAGE_LENGTH_MAX],
         )
     return PartitionResult(
         partition_id=index,

@@ -26,7 +26,7 @@ from oncelog.broker.coordinator.group.classic.states import HEARTBEAT_ANSWERS, C
 from oncelog.broker.coordinator.group.classic.sync import sync
 from oncelog.broker.coordinator.group.common import Caller, Committer, Groups, Replay, TimerHandler
 from oncelog.broker.coordinator.group.settings import Settings
-from oncelog.protocol.errors import ErrorCode, KafkaError
+from oncelog.protocol.errors import MESSAGE_LENGTH_MAX, ErrorCode, KafkaError
 from oncelog.protocol.messages.describe_groups import DescribedGroup
 from oncelog.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
 from oncelog.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -122,7 +122,7 @@ class ClassicGroups:
             reason = "is not a classic group" if self._groups.get(group_id) else "not found"
             return DescribedGroup(
                 error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                error_message=f"Group {group_id} {reason}.",
+                error_message=f"Group {group_id} {reason}."[:MESSAGE_LENGTH_MAX],
                 group_id=group_id,
                 group_state=ClassicState.DEAD,
             )
