@@ -171,7 +171,8 @@ def check_spark(spark: Any) -> None:
     """SinkError unless this Spark has what the sink needs. Runs one small task, once in an application."""
     from pyspark.errors import AnalysisException
 
-    application = spark.sparkContext.applicationId
+    # A process that serves Spark Connect serves one query only.
+    application = "" if is_remote(spark) else spark.sparkContext.applicationId
     if application in _checked_applications:
         return
     if not spark.version.startswith("4."):
