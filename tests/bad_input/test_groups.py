@@ -173,7 +173,7 @@ def test_an_expression_that_would_take_for_ever(client: RawClient, group: str) -
     assert answer.error_code == 0
 
 
-@pytest.mark.parametrize("expression", ["(", "[", "a{1,100000}", "(?=a)", r"(a)\1"])
+@pytest.mark.parametrize("expression", ["(", "[", "a{1,100000}", "(?=a)", r"(a)\1", r"\pL" * 17, r"(\pL{900}){9}"])
 def test_an_expression_that_is_none(client: RawClient, group: str, expression: str) -> None:
     answer = client.call(consumer_heartbeat(group, subscribed_topic_regex=expression), CONSUMER_HEARTBEAT)
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
