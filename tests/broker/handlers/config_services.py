@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncelog.broker.admin.topics import create_topics
+from oncelog.broker.base.turns import Turns
 from oncelog.broker.config import BrokerConfig, Setting
 from oncelog.broker.metadata.image import BrokerImage
 from oncelog.broker.metadata.plans.cluster import plan_register_broker
@@ -35,7 +36,7 @@ async def config_services(directory: Path) -> AsyncIterator[Any]:
     store = await SqliteStore.open(directory / "metadata.sqlite")
     metadata = MetadataRuntime(store)
     static = BrokerConfig([Setting("ssl.key.password", "hush", "test")])
-    services: Any = SimpleNamespace(broker_id=BROKER_ID, config=static, metadata=metadata)
+    services: Any = SimpleNamespace(broker_id=BROKER_ID, config=static, metadata=metadata, turns=Turns())
 
     def image_changed(_: MetadataImage, image: MetadataImage) -> None:
         own = image.broker_configs.get(str(BROKER_ID), {})

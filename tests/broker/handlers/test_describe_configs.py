@@ -20,11 +20,11 @@ from tests.broker.handlers.config_services import config_services, context_of, o
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
-def describe(
+async def describe(
     services: Any, kind: int, name: str, *, version: int = 4, keys: list[str] | None = None, **options: bool
 ) -> DescribeConfigsResult:
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
-    response = handle(DescribeConfigsRequest(resources=[resource], **options), context_of(services, version))
+    response = await handle(DescribeConfigsRequest(resources=[resource], **options), context_of(services, version))
     (result,) = over_the_wire(response, version).results
     assert (result.resource_type, result.resource_name) == (kind, name)
     return result
@@ -33,9 +33,9 @@ def describe(
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 async def test_everything_is_listed(tmp_path: Path, version: int) -> None:
     async with config_services(tmp_path) as services:
-        topic = describe(services, TOPIC, "t", version=version)
+        topic = await describe(services, TOPIC, "t", version=version)
         assert [entry.name for entry in topic.configs] == sorted(TOPIC_KEYS)
-        broker = describe(services, BROKER, "1", version=version)
+        broker = await describe(services, BROKER, "1", version=version)
         assert {entry.name for entry in broker.configs} == BROKER_KEYS.keys() | no_effect.described()
         assert all(not entry.synonyms for entry in broker.configs)
         secret = next(entry for entry in broker.configs if entry.name == "ssl.key.password")
@@ -51,7 +51,9 @@ async def test_sources_synonyms_types_and_documentation(tmp_path: Path) -> None:
         ]
         for result in await alter_configs(services, changes, validate_only=False):
             assert result.outcome.code == ErrorCode.NONE
-        told = describe(services, TOPIC, "t", keys=["retention.ms"], include_synonyms=True, include_documentation=True)
+        told = await describe(
+            services, TOPIC, "t", keys=["retention.ms"], include_synonyms=True, include_documentation=True
+        )
         (entry,) = told.configs
         assert (entry.value, entry.config_source, entry.config_type) == ("1000", 1, 5)
         assert [(synonym.name, synonym.source) for synonym in entry.synonyms] == [
@@ -60,9 +62,9 @@ async def test_sources_synonyms_types_and_documentation(tmp_path: Path) -> None:
             ("log.retention.hours", 5),
         ]
         assert entry.documentation == TOPIC_KEYS["retention.ms"].doc
-        (default,) = describe(services, BROKER, "").configs
+        (default,) = (await describe(services, BROKER, "")).configs
         assert (default.name, default.value, default.config_source) == ("log.retention.ms", "2000", 3)
-        group = describe(services, GROUP, "g", keys=["consumer.session.timeout.ms"])
+        group = await describe(services, GROUP, "g", keys=["consumer.session.timeout.ms"])
         assert [(entry.value, entry.config_source) for entry in group.configs] == [("50000", 8)]
         assert group.configs[0].documentation is None
 
@@ -70,7 +72,7 @@ async def test_sources_synonyms_types_and_documentation(tmp_path: Path) -> None:
 async def test_client_metrics(tmp_path: Path) -> None:
     """A subscription that nobody made is told with the defaults, as by Kafka."""
     async with config_services(tmp_path) as services:
-        told = describe(services, METRICS, "m").configs
+        told = (await describe(services, METRICS, "m")).configs
         assert [(entry.name, entry.value, entry.config_source, entry.config_type) for entry in told] == [
             ("interval.ms", "300000", 5, 3),
             ("match", "", 5, 7),
@@ -81,7 +83,7 @@ async def test_client_metrics(tmp_path: Path) -> None:
             ConfigEdit("match", 0, "client_id=a.*, client_software_name=b"),
         ]
         await alter_configs(services, [ConfigChange(METRICS, "m", edits)], validate_only=False)
-        told = describe(services, METRICS, "m", include_synonyms=True).configs
+        told = (await describe(services, METRICS, "m", include_synonyms=True)).configs
         assert [(entry.value, entry.config_source) for entry in told] == [
             ("1000", 7),
             ("client_id=a.*,client_software_name=b", 7),
@@ -92,11 +94,11 @@ async def test_client_metrics(tmp_path: Path) -> None:
 
 async def test_loggers_and_unknown_names(tmp_path: Path) -> None:
     async with config_services(tmp_path) as services:
-        loggers = {entry.name: entry for entry in describe(services, LOGGER, "1").configs}
+        loggers = {entry.name: entry for entry in (await describe(services, LOGGER, "1")).configs}
         assert loggers["root"].config_source == 6
         assert loggers["root"].value in ("DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-        assert len(describe(services, TOPIC, "t", keys=[]).configs) == len(TOPIC_KEYS)
-        assert describe(services, TOPIC, "t", keys=["foo"]).configs == []
+        assert len((await describe(services, TOPIC, "t", keys=[])).configs) == len(TOPIC_KEYS)
+        assert (await describe(services, TOPIC, "t", keys=["foo"])).configs == []
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ async def test_loggers_and_unknown_names(tmp_path: Path) -> None:
 )
 async def test_refusals(tmp_path: Path, kind: int, name: str, code: ErrorCode) -> None:
     async with config_services(tmp_path) as services:
-        result = describe(services, kind, name)
+        result = await describe(services, kind, name)
         assert result.error_code == code
         assert result.error_message
         assert result.configs == []
@@ -123,7 +125,7 @@ async def test_refusals(tmp_path: Path, kind: int, name: str, code: ErrorCode) -
 async def test_an_unknown_kind_of_resource_is_refused_with_the_whole_request(tmp_path: Path) -> None:
     async with config_services(tmp_path) as services:
         with pytest.raises(KafkaError, match="unknown resource type 99") as raised:
-            describe(services, 99, "x")
+            await describe(services, 99, "x")
         assert raised.value.code == ErrorCode.INVALID_REQUEST
 
 
