@@ -97,6 +97,7 @@ def test_offset_fetch_by_id_has_unknown_topics_last(topics: Topics) -> None:
     topics.client.call(FindCoordinatorRequest(coordinator_keys=["g"]), 6)
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=asked)])
     (group,) = topics.client.call(request, 10).groups
+    assert group.error_code == 0, group.error_code
     assert [topic.topic_id for topic in group.topics] == [topics.ids["b"], topics.ids["a"], ABSENT_ID]
     assert [part.partition_index for part in group.topics[0].partitions] == [2, 0]
     assert {part.error_code for part in group.topics[2].partitions} == {ErrorCode.UNKNOWN_TOPIC_ID}
