@@ -11,6 +11,7 @@ A job has to release the GIL while it works, and to call its checkpoint every fe
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -19,6 +20,9 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from oncelog.broker.base.immediate_future import Promise
+from oncelog.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -77,9 +81,19 @@ class CpuWorkers:
         if self._closed:
             job.cancel()
         else:
-            self._jobs.add(job)
-            self._first.put(job)
+            self._put(self._first, job)
         return job
+
+    def _put(self, tier: _Tier, job: _Job[Any]) -> None:
+        try:
+            tier.put(job)
+        except RuntimeError as error:
+            self._jobs.discard(job)
+            reason = f"a thread to check batches cannot be started, raise the limit of processes: {error}"
+            logger.error("%s", reason)
+            job.set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason))
+        else:
+            self._jobs.add(job)
 
     def close(self) -> None:
         """Give up all jobs, and wait until the threads have noticed."""
@@ -93,7 +107,7 @@ class CpuWorkers:
         # The traceback of an error refers to all that the job had in memory.
         error, job.error = job.error, None
         if isinstance(error, _TooLongError) and not self._closed:
-            self._second.put(job)
+            self._put(self._second, job)
             return
         self._jobs.discard(job)
         if error is None:
@@ -115,13 +129,22 @@ class _Tier:
         self._threads: list[Thread] = []
 
     def put(self, job: _Job[Any]) -> None:
+        """RuntimeError if no thread can be started to do it."""
+        if len(self._threads) < min(self._under_way_count + 1, self._threads_max):
+            self._start_thread()
         self._under_way_count += 1
         self._queue.put(job)
-        if len(self._threads) < min(self._under_way_count, self._threads_max):
-            name = f"{self._name}-{len(self._threads)}"
-            thread = Thread(target=self._work, args=(asyncio.get_running_loop(),), name=name, daemon=True)
-            self._threads.append(thread)
+
+    def _start_thread(self) -> None:
+        name = f"{self._name}-{len(self._threads)}"
+        thread = Thread(target=self._work, args=(asyncio.get_running_loop(),), name=name, daemon=True)
+        try:
             thread.start()
+        except RuntimeError:
+            if not self._threads:
+                raise
+        else:
+            self._threads.append(thread)
 
     def close(self) -> None:
         for _ in self._threads:

@@ -22,13 +22,29 @@ if TYPE_CHECKING:
 class CheckpointOrder:
     """The numbers of the last tickets of a directory that were begun, written, and taken note of."""
 
-    __slots__ = ("begun", "completed", "lock", "written")
+    __slots__ = ("_named", "begun", "completed", "lock", "written")
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.begun = 0
         self.written = 0
         self.completed = 0
+        self._named: set[TopicPartition] = set()
+        """The partitions in tickets that were begun since all of them were taken note of."""
+
+    def begin(self, files: dict[str, dict[TopicPartition, int]]) -> int:
+        self.begun += 1
+        self._named.update(*files.values())
+        return self.begun
+
+    def complete(self, number: int) -> None:
+        self.completed = number
+        if not self.is_pending:
+            self._named.clear()
+
+    def may_write(self, key: TopicPartition) -> bool:
+        """Whether the files may say something of a partition, now or soon, that nobody has taken note of."""
+        return self.is_pending and key in self._named
 
     @property
     def is_pending(self) -> bool:
@@ -49,8 +65,7 @@ class CheckpointTicket:
         files: dict[str, dict[TopicPartition, int]],
         recovery_points: list[tuple[PartitionLog, int]],
     ) -> None:
-        order.begun += 1
-        self.number = order.begun
+        self.number = order.begin(files)
         self.files = files
         self.recovery_points = recovery_points
         self.error: OSError | None = None

@@ -337,7 +337,7 @@ class LogManager:
         """Makes sure that no checkpoint on disk has a partition of this name."""
         for offsets in self._checkpoints().values():
             offsets.pop(key, None)
-        if any(key in written for written in self._written.values()) or self._checkpoint_order.is_pending:
+        if any(key in written for written in self._written.values()) or self._checkpoint_order.may_write(key):
             self.write_checkpoints()
 
     def maybe_remove_files(self, now_ms: int) -> None:
@@ -410,7 +410,7 @@ class LogManager:
         if ticket.error is not None:
             raise StorageError(f"checkpoints in {self.root} cannot be written: {ticket.error}") from ticket.error
         if ticket.counts:
-            self._checkpoint_order.completed = ticket.number
+            self._checkpoint_order.complete(ticket.number)
             self._written.update(ticket.files)
             for log, recovery_point in ticket.recovery_points:
                 log.checkpointed_recovery_point = recovery_point

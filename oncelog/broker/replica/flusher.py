@@ -197,7 +197,7 @@ class Flusher:
             del self._awaited[partition]
             try:
                 ticket = partition.log.begin_flush(ahead=True)
-            except StorageError as error:
+            except Exception as error:
                 done.append((partition, error))
                 continue
             if ticket is None:
@@ -207,13 +207,15 @@ class Flusher:
         self._under_way_count += len(jobs)
         self._scheduled = False
         self.completions.hold()
-        for partition, failure in done:
-            self._tell(partition, failure)
-        if jobs:
-            self._hand_over(jobs)
-        else:
-            self._end_round()
-        self.completions.run()
+        try:
+            for partition, failure in done:
+                self._tell(partition, failure)
+            if jobs:
+                self._hand_over(jobs)
+            else:
+                self._end_round()
+        finally:
+            self.completions.run()
 
     def _sync_on_loop(self) -> bool:
         """Whether the whole round is done, because it is short and the disk fast enough."""
@@ -263,8 +265,21 @@ class Flusher:
         loop = asyncio.get_running_loop()
         while len(self._threads) < min(self._under_way_count, THREADS_MAX):
             thread = Thread(target=self._sync_jobs, args=(loop,), name=f"oncelog-flush-{len(self._threads)}")
+            try:
+                thread.start()
+            except RuntimeError as error:
+                logger.error("a thread to sync files cannot be started, raise the limit of processes: %s", error)
+                break
             self._threads.append(thread)
-            thread.start()
+        if not self._threads:
+            self._sync_queued(loop)
+
+    def _sync_queued(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Without threads the event loop syncs by itself."""
+        while not self._jobs.empty():
+            if (job := self._jobs.get()) is not None:
+                self._done.append(_sync(job))
+        loop.call_soon(self._take_done)
 
     def _sync_jobs(self, loop: asyncio.AbstractEventLoop) -> None:
         """What a thread does. Nobody is left to be told once the loop is closed."""

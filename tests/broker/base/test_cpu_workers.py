@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from oncelog.broker.base.cpu_workers import Checkpoint, CpuWorkers
+from oncelog.protocol.errors import KafkaError
 
 
 @pytest.fixture
@@ -136,3 +137,16 @@ async def test_what_work_had_in_memory_is_released_with_it(workers: CpuWorkers) 
             job.cancel()
     finally:
         gc.enable()
+
+
+async def test_a_job_is_refused_where_no_thread_can_be_started(
+    workers: CpuWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with pytest.raises(KafkaError, match="raise the limit of processes"):
+            await workers.run(lambda _: None)
+    assert await workers.run(lambda _: "later") == "later"

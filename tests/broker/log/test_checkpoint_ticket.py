@@ -110,3 +110,14 @@ def test_a_deleted_partition_does_not_come_back(
     # Nothing that a checkpoint says of it is held against a new partition of the same name.
     manager.create("t", 0, bytes([99] * 16), now_ms=NOW)
     assert disk.read_file(RECOVERY_POINTS) == b"0\n0\n"
+
+
+def test_a_new_partition_does_not_wait_for_a_ticket_that_does_not_name_it(
+    manager: LogManager, log: PartitionLog, disk: SimulatedDisk
+) -> None:
+    """The ticket runs in a thread, and its lock is held as long as the disk needs."""
+    ticket = manager.begin_checkpoints()
+    manager.create("brandnew", 0, bytes([5] * 16), now_ms=NOW)
+    ticket.run()
+    manager.complete_checkpoints(ticket)
+    assert ticket.counts, "no later ticket was written meanwhile"

@@ -395,3 +395,36 @@ async def test_a_sync_at_once_that_fails_concerns_its_partition(asleep: None) ->
     partition.log.failure = StorageError("the disk is gone")
     assert not flusher.sync_now(partition)
     assert [str(error) for error in partition.failures] == ["the disk is gone"]
+
+
+async def test_the_loop_syncs_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    flusher = Flusher(FixedPace(False))
+    partitions = [FakePartition() for _ in range(3)]
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        for partition in partitions:
+            flusher.mark_dirty(partition, awaited=True)
+        await flusher.drain()
+    assert [partition.flushed_count for partition in partitions] == [1, 1, 1]
+    flusher.mark_dirty(partitions[0], awaited=True)
+    await flusher.drain()
+    assert partitions[0].log.threads[-1] is not threading.main_thread()
+    flusher.close()
+
+
+async def test_a_log_whose_flush_cannot_begin_concerns_itself_alone() -> None:
+    flusher = Flusher(FixedPace(False))
+    good, bad = FakePartition(), FakePartition()
+
+    def fail(*, ahead: bool) -> None:
+        raise MemoryError("no memory")
+
+    bad.log.begin_flush = fail
+    for partition in (bad, good):
+        flusher.mark_dirty(partition, awaited=True)
+    await flusher.drain()
+    assert (good.flushed_count, bad.flushed_count, len(bad.failures)) == (1, 0, 1)
+    flusher.close()
