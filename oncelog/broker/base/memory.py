@@ -13,27 +13,36 @@ _FULL_COLLECTION = 2
 LONG_COLLECTION_SECONDS = 0.01
 
 _pause_count = 0
+_was_enabled = False
 
 
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Keep Python's cyclic garbage collector from running.
+def pause_collector() -> None:
+    """Keep Python's cyclic garbage collector from running until `resume_collector` was called as often.
 
     It visits every object there is, on the thread that happens to allocate. With the hundred thousand objects of a
     large request that takes 50 ms or more, again and again while they are made, and none of them is part of a cycle.
     """
-    global _pause_count
-    if _pause_count == 0 and not gc.isenabled():
-        yield
-        return
+    global _pause_count, _was_enabled
+    if _pause_count == 0:
+        _was_enabled = gc.isenabled()
+        gc.disable()
     _pause_count += 1
-    gc.disable()
+
+
+def resume_collector() -> None:
+    global _pause_count
+    _pause_count -= 1
+    if _pause_count == 0 and _was_enabled:
+        gc.enable()
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    pause_collector()
     try:
         yield
     finally:
-        _pause_count -= 1
-        if _pause_count == 0:
-            gc.enable()
+        resume_collector()
 
 
 def return_large_blocks() -> None:

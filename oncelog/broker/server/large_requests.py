@@ -3,7 +3,8 @@
 The event loop decodes and handles a request in one piece only up to `Api.elements_at_once` elements. A larger one is
 decoded in a thread. Its handler then gets it in chunks, where the API can be cut (`CHUNKS` in the handler's module),
 one chunk in each turn of the loop; other handlers pause by themselves (`Pace`). The answer is encoded in the thread.
-One large request is decoded and handled at a time, so that many of them do not take the memory of all.
+One large request is decoded and handled at a time, so that many of them do not take the memory of all. While one waits,
+as for a disk or a coordinator, the others go on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncelog.broker.base.eager import begin
-from oncelog.broker.base.memory import collector_paused, return_large_blocks
+from oncelog.broker.base.memory import collector_paused, pause_collector, resume_collector, return_large_blocks
 from oncelog.broker.base.worker import Worker
 from oncelog.broker.requests.context import NO_REPLY
 from oncelog.protocol.chunks import ChunkPaths, ChunkSize, cut, join
@@ -23,7 +24,7 @@ from oncelog.protocol.codec import Parts, decode, encode_into
 from oncelog.protocol.errors import ProtocolError, TooManyElementsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from oncelog.broker.base.turns import Turns
     from oncelog.broker.requests.context import RequestContext
@@ -66,19 +67,18 @@ class LargeRequests:
         refuse: Refuse,
         context: RequestContext,
     ) -> Message | None:
-        async with self._one_at_a_time:
+        async with _Slot(self._one_at_a_time) as slot:
             if not self._is_prepared:
                 self._is_prepared = True
                 await self._run(return_large_blocks)
-            with collector_paused():
-                request = await self._decode(request_class, frame, position, context.version, elements_max)
-                path = next((path for path in paths if getattr(request, path.request[0])), None)
-                if path is not None:
-                    in_chunks = partial(self._answer_in_chunks, path, handle, refuse)
-                    response = await _settled(_begin(intercept(in_chunks), refuse, request, context), refuse, request)
-                    await self._run(partial(_drop, request))
-                    return response
-                result = _begin(intercept(handle), refuse, request, context)
+            request = await self._decode(request_class, frame, position, context.version, elements_max)
+            path = next((path for path in paths if getattr(request, path.request[0])), None)
+            if path is not None:
+                in_chunks = partial(self._answer_in_chunks, slot, path, handle, refuse)
+                response = await _settled(_begin(intercept(in_chunks), refuse, request, context), refuse, request)
+                await self._run(partial(_drop, request))
+                return response
+            result = _begin(intercept(handle), refuse, request, context)
         # From here on it only waits, or pauses by itself: another one may begin.
         return await _settled(result, refuse, request)
 
@@ -105,7 +105,13 @@ class LargeRequests:
         return await self._worker.run(work)
 
     async def _answer_in_chunks(
-        self, path: ChunkPaths, handle: Handle, refuse: Refuse, request: Message, context: RequestContext
+        self,
+        slot: _Slot,
+        path: ChunkPaths,
+        handle: Handle,
+        refuse: Refuse,
+        request: Message,
+        context: RequestContext,
     ) -> Message | None:
         response: Message | None = None
         size = ChunkSize(CHUNK_ELEMENTS_FIRST)
@@ -115,7 +121,9 @@ class LargeRequests:
             started = time.perf_counter()
             result = _begin(handle, refuse, chunk, context)
             size.elements = _next_size(size.elements, time.perf_counter() - started)
-            answer = await _settled(result, refuse, chunk)
+            if inspect.isawaitable(result):
+                result = await slot.outside(_settled(result, refuse, chunk))
+            answer: Message | None = result
             if answer is None:
                 return None
             if response is None:
@@ -123,6 +131,40 @@ class LargeRequests:
             elif answer is not NO_REPLY:
                 join(response, answer, path.response, seam)
         return response
+
+
+class _Slot:
+    """A place for one request at a time, which it leaves while it waits for something else. Whoever has it makes and
+    drops very many objects, so the garbage collector is paused."""
+
+    def __init__(self, lock: asyncio.Lock) -> None:
+        self._lock = lock
+        self._is_held = False
+
+    async def __aenter__(self) -> _Slot:
+        await self._enter()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._leave()
+
+    async def outside(self, awaitable: Awaitable[T]) -> T:
+        self._leave()
+        try:
+            return await awaitable
+        finally:
+            await self._enter()
+
+    async def _enter(self) -> None:
+        await self._lock.acquire()
+        self._is_held = True
+        pause_collector()
+
+    def _leave(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            resume_collector()
+            self._lock.release()
 
 
 def _encode(message: Message, version: int, parts: Parts) -> None:
