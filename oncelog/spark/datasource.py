@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -122,9 +123,10 @@ class DriverTransaction:
             self._transactions.fence()
             if self._newest() != self._marker:
                 raise
-        except (ClientError, KafkaError, Repeat):
-            # Aborts at once, so that readers need not wait for the transaction's timeout.
-            self._transactions.fence()
+        except BaseException:
+            # Aborts at once, so that readers need not wait for the transaction's timeout. The reason matters more.
+            with suppress(ClientError, KafkaError, SinkError):
+                self._transactions.fence()
             raise
 
     def _newest(self) -> Marker | None:
@@ -210,6 +212,10 @@ class OncelogDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """Asked for when the data source is registered, and so with a session, whose class has to refuse triggers."""
+        refuse_other_triggers(NAME)
+        if is_remote():
+            refuse_other_remote_triggers(NAME)
         return NAME
 
     def schema(self) -> Any:
@@ -255,8 +261,3 @@ class OncelogDataSource(DataSource):
             except UnknownTopic as error:
                 raise SinkError(f"{error}; the sink does not create topics") from None
         return _Work(options, columns)
-
-
-refuse_other_triggers(NAME)
-if is_remote():
-    refuse_other_remote_triggers(NAME)

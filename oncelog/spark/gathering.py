@@ -3,7 +3,9 @@
 A partition has to be in the transaction before anything is written to it, and one without rows should stay out: each
 partition of a transaction gets a marker in its log. So the encoding stage runs first, up to its shuffle. Its tasks
 report the partitions that they have rows for in an accumulator, and the writing tasks then read what was shuffled.
-Where the JVM is out of reach (Spark Connect), the shuffled blocks are cached instead, and looked at.
+Spark may lose a report without an error; so the writing tasks run in any case, and refuse a block of a partition that
+was not reported. Where that happens, and where the JVM is out of reach (Spark Connect), the shuffled blocks are cached
+instead, and looked at.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ class Gathered(NamedTuple):
     blocks: DataFrame
     """In the order in which they are to be written."""
     partitions: frozenset[TopicPartition]
+    is_exact: bool
+    """Whether no other partition can have any. Spark may lose what tasks report in an accumulator, without an error."""
 
 
 @contextlib.contextmanager
@@ -46,12 +50,12 @@ def gather(rows: DataFrame, plan: EncodePlan, touched: Touched | None) -> Iterat
         with one_line_errors():
             shuffled = run_shuffle(blocks)
         if shuffled is not None:
-            yield Gathered(shuffled, touched.value)
+            yield Gathered(shuffled, touched.value, is_exact=False)
             return
     cached = blocks.persist()
     try:
         found = collect(cached.select("topic", "partition"))
-        yield Gathered(cached, frozenset((row["topic"], row["partition"]) for row in found))
+        yield Gathered(cached, frozenset((row["topic"], row["partition"]) for row in found), is_exact=True)
     finally:
         cached.unpersist()
 

@@ -43,6 +43,7 @@ from oncelog.spark.transaction import CommittedOffset, Transactions
 from oncelog.spark.writing import (
     ATTEMPT_COLUMN,
     FAILED,
+    NOT_REPORTED,
     RESULT_SCHEMA,
     WRITTEN,
     WritePlan,
@@ -97,6 +98,8 @@ class ExactlyOnceSink:
         self._prepared_run = ""
         self._parallelism = 1
         self._touched: Touched | None = None
+        self._has_lost_reports = False
+        """Whether Spark has lost what tasks reported in the accumulator; the blocks are looked at from then on."""
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         columns = check_columns(batch.schema, self.options.topic)
@@ -216,6 +219,7 @@ class ExactlyOnceSink:
                 self._settle(batch_id, query)
             except Repeat as reason:
                 logger.warning("batch %d is aborted and run again: %s", batch_id, reason)
+                self._has_lost_reports |= NOT_REPORTED in str(reason)
                 if run == self.options.runs_max:
                     self._fence(query)
                     raise SinkError(f"batch {batch_id} was aborted {run} times, the last time: {reason}") from None
@@ -284,10 +288,11 @@ class ExactlyOnceSink:
     def _write_blocks(self, gathered: Gathered, transactions: Transactions) -> list[WriteResult]:
         from pyspark.sql.functions import expr
 
-        if not gathered.partitions:
+        if not gathered.partitions and gathered.is_exact:
             return []
         assert transactions.identity is not None
-        transactions.add_partitions(sorted(gathered.partitions))
+        if gathered.partitions:
+            transactions.add_partitions(sorted(gathered.partitions))
         sequences = dict(transactions.next_sequences)
         plan = WritePlan(self.options, transactions.identity, sequences, gathered.partitions)
         marked = gathered.blocks.withColumn(ATTEMPT_COLUMN, expr(THREAD_EXPRESSION))
@@ -296,6 +301,8 @@ class ExactlyOnceSink:
 
     def _touched_by(self, rows: DataFrame) -> Touched | None:
         """One accumulator for all batches: PySpark keeps each that was ever made. Spark Connect has none."""
+        if self._has_lost_reports:
+            return None
         if self._touched is None and not is_remote(rows.sparkSession):
             self._touched = new_touched(rows.sparkSession.sparkContext)
         return self._touched

@@ -8,7 +8,7 @@ registered.
 
 from __future__ import annotations
 
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 from oncelog.spark.errors import SinkError
@@ -18,8 +18,9 @@ _MICRO_BATCH_TRIGGERS = frozenset({"ProcessingTimeTrigger", "OneTimeTrigger", "A
 _REMOTE_TRIGGERS = frozenset({"", "processing_time_interval", "once", "available_now"})
 
 
+@cache
 def refuse_other_triggers(source: str) -> None:
-    """From now on, a stream to `source` starts only with a trigger of micro-batches."""
+    """From now on, a stream to `source`, in any case, starts only with a trigger of micro-batches."""
     from pyspark.sql.streaming import DataStreamWriter
 
     start: Any = DataStreamWriter.start
@@ -27,13 +28,14 @@ def refuse_other_triggers(source: str) -> None:
 
     @wraps(start)
     def checked_start(writer: Any, path: Any = None, format: Any = None, *others: Any, **options: Any) -> Any:
-        if (format or writer_field(writer, "source")) == source:
+        if _is(source, format or writer_field(writer, "source")):
             check_trigger(writer_field(writer, "trigger"))
         return start(writer, path, format, *others, **options)
 
     @wraps(to_table)
     def checked_to_table(writer: Any, tableName: str, format: Any = None, *others: Any, **options: Any) -> Any:
-        if source in (format, writer_field(writer, "source"), table_source(writer, tableName)):
+        named = (format, writer_field(writer, "source"), table_source(writer, tableName))
+        if any(_is(source, name) for name in named):
             check_trigger(writer_field(writer, "trigger"))
         return to_table(writer, tableName, format, *others, **options)
 
@@ -41,6 +43,7 @@ def refuse_other_triggers(source: str) -> None:
     DataStreamWriter.toTable = checked_to_table
 
 
+@cache
 def refuse_other_remote_triggers(source: str) -> None:
     """The same for Spark Connect, whose client has a class of its own."""
     from pyspark.sql.connect.streaming.readwriter import DataStreamWriter
@@ -51,11 +54,17 @@ def refuse_other_remote_triggers(source: str) -> None:
     def checked_start(writer: Any, *others: Any, **options: Any) -> Any:
         trigger = remote_trigger(writer)
         named = options.get("format") or remote_source(writer)
-        if named == source and trigger not in _REMOTE_TRIGGERS:
+        # Only the server knows which data source a table is of.
+        may_be_ours = _is(source, named) or (options.get("tableName") and not named)
+        if may_be_ours and trigger not in _REMOTE_TRIGGERS:
             raise _not_supported(trigger)
         return start(writer, *others, **options)
 
     DataStreamWriter._start_internal = checked_start
+
+
+def _is(source: str, named: str | None) -> bool:
+    return named is not None and named.lower() == source
 
 
 def check_trigger(trigger: Any) -> None:

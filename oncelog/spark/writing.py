@@ -46,6 +46,8 @@ REFUSED = "refused"
 FAILED = "failed"
 """`refused` may go away under a new epoch, `failed` would fail again."""
 
+NOT_REPORTED = "is not among the partitions that the encoding tasks have reported rows for"
+
 RESULT_SCHEMA = (
     "status string, detail string, topic string, partition int, records long, size_bytes long, end_offset long"
 )
@@ -132,7 +134,7 @@ class BlockWriter:
         """
         where = (topic, partition)
         if where not in self._plan.partitions:
-            raise KafkaError(ErrorCode.INVALID_TXN_STATE, f"{topic}-{partition} had no rows when the batch was encoded")
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, f"{topic}-{partition} {NOT_REPORTED}")
         size_bytes = sum(len(block.batch) for block in self._gathered.values()) + len(batch)
         if where in self._gathered or size_bytes > REQUEST_SIZE_BYTES_MAX:
             self._send_gathered()

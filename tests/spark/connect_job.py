@@ -16,6 +16,9 @@ from typing import Any
 from oncelog.pipeline.jars import connector_jars
 from oncelog.pipeline.session import _own_settings
 
+# As clients import it: before there is a session.
+from oncelog.spark.datasource import OncelogDataSource
+
 
 def session() -> Any:
     from pyspark.sql import SparkSession
@@ -43,7 +46,6 @@ def step(name: str, action: Callable[[], None]) -> None:
 def main(servers: str, source: str, target: str, other: str, directory: str) -> None:
     spark = session()
     from oncelog.spark import exactly_once_sink
-    from oncelog.spark.datasource import OncelogDataSource
 
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", source)
     rows = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 60).load().select("value")

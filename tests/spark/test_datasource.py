@@ -134,16 +134,17 @@ def assert_untouched(servers: str, topic: str, checkpoint: str) -> None:
     assert list(Path(checkpoint, "commits").glob("[0-9]*")) == []
 
 
+@pytest.mark.parametrize("name", ["oncelog", "Oncelog"])
 @pytest.mark.parametrize("named_at_start", [False, True])
 def test_continuous_processing_is_refused(
-    spark: Any, oncelog_servers: str, new_topic: NewTopic, checkpoint: str, named_at_start: bool
+    spark: Any, oncelog_servers: str, new_topic: NewTopic, checkpoint: str, named_at_start: bool, name: str
 ) -> None:
-    """Spark would drop all rows, without an error, and commit the source's offsets."""
+    """Spark would drop all rows, without an error, and commit the source's offsets. It takes the name in any case."""
     topic = new_topic(oncelog_servers)
     writer = ticking(spark).writeStream.options(**options(oncelog_servers, topic, checkpointLocation=checkpoint))
     writer = writer.trigger(continuous="1 second")
     with pytest.raises(SinkError, match=r"ContinuousTrigger\(1000\) is not supported.*trigger\(processingTime="):
-        writer.start(format="oncelog") if named_at_start else writer.format("oncelog").start()
+        writer.start(format=name) if named_at_start else writer.format(name).start()
     assert_untouched(oncelog_servers, topic, checkpoint)
 
 

@@ -58,6 +58,29 @@ def committed(servers: str, sink: ExactlyOnceSink) -> dict[tuple[str, int], Any]
         return Transactions(cluster, sink.options).committed()
 
 
+@pytest.mark.parametrize("lost", ["all", "some"])
+def test_rows_are_written_though_spark_loses_what_tasks_report(
+    spark: Any, servers: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """Accumulators are best-effort: an update that fails in the driver is a line in Spark's log."""
+
+    def lose(_: object, known: frozenset[Any], reported: frozenset[Any]) -> frozenset[Any]:
+        return known if lost == "all" else known | frozenset(sorted(reported)[:1])
+
+    monkeypatch.setattr("oncelog.spark.tasks._Union.addInPlace", lose)
+    topic = new_topic(servers, 3)
+    sink = new_sink(servers, topic)
+    rows = spark.range(100).selectExpr("CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")
+    for batch_id in range(2):
+        sink(rows, batch_id)
+        assert sink.last_report is not None
+        assert (sink.last_report.records, sink.last_report.runs) == (100, 2 - batch_id)
+    found = [value for _, value in read(servers, topic, count=200)]
+    assert sorted(found) == sorted(2 * [b"%d" % number for number in range(100)])
+    sink(rows.limit(0), 2)
+    assert len(read(servers, topic, count=200)) == 200
+
+
 def test_a_batch_becomes_visible_and_its_repetition_is_skipped(spark: Any, servers: str, new_topic: NewTopic) -> None:
     topic = new_topic(servers, 3)
     sink = new_sink(servers, topic)
