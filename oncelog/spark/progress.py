@@ -31,11 +31,12 @@ def output_places(
 
 
 def output_offsets(
-    ends: Mapping[TopicPartition, int], places: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int], places: Mapping[TopicPartition, int], *, adopts: bool = False
 ) -> dict[TopicPartition, int]:
     """What to commit at the outputs: `ends` are those of the written partitions, `places` are of earlier batches.
 
-    A place that was written to moves to its new end, and each topic has at least one place.
+    A place that was written to moves to its new end, and each topic has at least one place. A query that adopts the id
+    of another leaves no marker of that one: its checkpoint could come back, and would be taken for the newest.
     """
     found: dict[TopicPartition, int] = {}
     topics = dict.fromkeys(topic for topic, _ in (*sorted(places), *sorted(ends)))
@@ -48,4 +49,4 @@ def output_offsets(
         else:
             first = min(written or held)
             found[first] = (written or held)[first]
-    return found
+    return {**places, **found} if adopts else found

@@ -332,7 +332,7 @@ class ExactlyOnceSink:
         here = {*self._cluster.existing(asked, self.options.delivery_timeout_ms), *ends}
         sources = {where: offset for where, offset in query.source_offsets.items() if where in here}
         places = {where: offset for where, offset in places.items() if where in here}
-        return sources, output_offsets(ends, places)
+        return sources, output_offsets(ends, places, adopts=self._adopted)
 
     def _report(
         self, batch_id: int, query: QueryState, results: list[WriteResult], runs: int, *, skipped: bool

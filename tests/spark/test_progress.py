@@ -48,6 +48,13 @@ def test_a_topic_without_rows_in_this_batch_keeps_its_place() -> None:
     assert output_offsets({("b", 0): 3}, {("a", 1): 5}) == {("a", 1): 5, ("b", 0): 3}
 
 
+def test_a_query_that_adopts_leaves_no_marker_of_the_one_before() -> None:
+    """With its checkpoint, which may come back, such a marker would be taken for the newest."""
+    places = {("a", 1): 5, ("a", 3): 9, ("c", 0): 1}
+    found = output_offsets({("a", 3): 12, ("b", 0): 3}, places, adopts=True)
+    assert found == {("a", 1): 5, ("a", 3): 12, ("c", 0): 1, ("b", 0): 3}
+
+
 def test_the_number_of_places_is_bounded() -> None:
     ends = {(f"new-{number}", 0): 1 for number in range(2 * TOPICS_MAX)}
     found = output_offsets(ends, {("old", 0): 1})
