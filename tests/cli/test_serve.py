@@ -41,6 +41,15 @@ def refused(done: subprocess.CompletedProcess[str], code: int, *words: str) -> N
     assert done.stdout == ""
 
 
+@pytest.fixture(autouse=True)
+def _default_signals() -> Iterator[None]:
+    """Under nohup, or as a job in the background, what we start would ignore these, too."""
+    former = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGINT)}
+    yield
+    for number, handler in former.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     process = subprocess.Popen(
