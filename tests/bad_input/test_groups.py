@@ -167,7 +167,6 @@ def consumer_heartbeat(group: str, **changes: Any) -> ConsumerGroupHeartbeatRequ
 
 def test_an_expression_that_would_take_for_ever(client: RawClient, group: str) -> None:
     """The engine is linear: the worst expression against the worst name is no work at all."""
-    pytest.importorskip("re2", reason="the extra `regex` is not installed")
     create_topic(client, "a" * 200 + "b")
     answer = client.call(consumer_heartbeat(group, subscribed_topic_regex="(a+)+$"), CONSUMER_HEARTBEAT)
     assert answer.error_code == 0

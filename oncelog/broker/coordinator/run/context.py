@@ -169,8 +169,7 @@ class Shard(Generic[C]):
     # -- carrying out ----------------------------------------------------------------------------------------
 
     def _carry_out(self, result: Result[R], owner: TxnOwner | None = None) -> R | Promise[R]:
-        is_parked = isinstance(result.reply, Parked)
-        committed = self._write(result, owner, awaited=not is_parked)
+        committed = self._write(result, owner, awaited=not isinstance(result.reply, Parked))
         reply: R | Promise[R]
         if isinstance(result.reply, Parked):
             # Parked before the effects happen, since one of them may complete it.
